@@ -1,0 +1,298 @@
+"""A bundle: the configuration of one ``ztN``, parsed into types. What it means together is :mod:`checks`."""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from zerotier_multi import names
+from zerotier_multi.cpu import parse_cpu_list
+from zerotier_multi.errors import Problem, refuse_if_any
+from zerotier_multi.identity import PublicIdentity
+from zerotier_multi.transit import DEFAULT_LENGTH, IPAddress, IPInterface, IPNetwork, Transit
+
+T = TypeVar("T")
+ConfigTree = Mapping[str, Any]
+
+AUTO = "auto"
+
+
+@dataclass(frozen=True)
+class Endpoint:
+    """UDP address of an instance of a remote on the underlay."""
+
+    address: IPAddress
+    port: int
+
+    def __str__(self) -> str:
+        return f"[{self.address}]:{self.port}" if self.address.version == 6 else f"{self.address}:{self.port}"
+
+
+@dataclass(frozen=True)
+class RemoteInstance:
+    """What is known beforehand of instance K of a remote (controller-free mode)."""
+
+    identity: PublicIdentity | None = None
+    endpoints: tuple[Endpoint, ...] = ()
+
+
+@dataclass(frozen=True)
+class Remote:
+    """Another router; ``site`` None means the other host of a /30."""
+
+    name: str
+    site: int | None = None
+    prefixes: tuple[IPNetwork, ...] = ()
+    instances: Mapping[int, RemoteInstance] = field(default_factory=dict)
+    disabled: bool = False
+
+
+@dataclass(frozen=True)
+class InstanceOverride:
+    """What differs for one instance; None means as for the others."""
+
+    network_id: str | None = None
+    port: int | None = None
+    cpus: tuple[int, ...] | None = None
+    listen: tuple[IPAddress, ...] = ()
+    disabled: bool = False
+
+
+@dataclass(frozen=True)
+class Bundle:
+    """The parsed configuration of one ``ztN``. ``instances`` None is ``auto``, ``mtu`` None is ``auto``.
+
+    ``affinity`` is ``auto``, ``none`` or a tuple of CPUs; times are milliseconds, ``resilient_idle`` seconds.
+    """
+
+    name: str
+    disabled: bool = False
+    vrf: str | None = None
+    mtu: int | None = None
+    addresses: tuple[IPInterface, ...] = ()
+    instances: int | None = 1
+    network_id: str | None = None
+    overrides: Mapping[int, InstanceOverride] = field(default_factory=dict)
+    transits: tuple[Transit, ...] = ()
+    site: int | None = None
+    remotes: tuple[Remote, ...] = ()
+    affinity: str | tuple[int, ...] = AUTO
+    engine: str = AUTO
+    primary_port: int = 9993
+    hash_policy: str = "layer4"
+    resilient_buckets: int = 128
+    resilient_idle: int = 10
+    health_disabled: bool = False
+    health_interval: int = 200
+    health_multiplier: int = 3
+    controller_free: bool = False
+
+    @property
+    def path(self) -> str:
+        """Its CLI path."""
+        return f"interfaces zerotier {self.name}"
+
+    def override(self, instance: int) -> InstanceOverride:
+        """What differs for ``instance`` (nothing, where nothing is configured)."""
+        return self.overrides.get(instance, InstanceOverride())
+
+    def port(self, instance: int) -> int:
+        """UDP port of ``instance``."""
+        return self.override(instance).port or self.primary_port + instance - 1
+
+    def network(self, instance: int) -> str | None:
+        """Network id of ``instance``, or None where none is configured."""
+        return self.override(instance).network_id or self.network_id
+
+    def remote_site(self, remote: Remote) -> int | None:
+        """Site number of a remote: as configured, else the other host of a two-host transit subnet."""
+        if remote.site is not None:
+            return remote.site
+        if self.site in (1, 2) and self.transits and all(t.sites == 2 for t in self.transits):
+            return 3 - self.site
+        return None
+
+
+class _Reader:
+    """Walks one level of the configuration and collects problems instead of stopping at the first."""
+
+    def __init__(self, path: str, tree: ConfigTree, problems: list[Problem]):
+        self.path, self.tree, self.problems = path, tree, problems
+
+    def has(self, key: str) -> bool:
+        return key in self.tree
+
+    def one(self, key: str, convert: Callable[[str], T], remedy: str, default: T | None = None) -> T | None:
+        value = self.tree.get(key)
+        return default if value is None else self._convert(key, str(value), convert, remedy, default)
+
+    def many(self, key: str, convert: Callable[[str], T], remedy: str) -> tuple[T, ...]:
+        values = self.tree.get(key) or []
+        values = [values] if isinstance(values, str) else values
+        converted = (self._convert(key, str(value), convert, remedy, None) for value in values)
+        return tuple(item for item in converted if item is not None)
+
+    def level(self, key: str) -> _Reader:
+        return _Reader(f"{self.path} {key}", self.tree.get(key) or {}, self.problems)
+
+    def tags(self, key: str) -> list[tuple[str, _Reader]]:
+        found = self.tree.get(key) or {}
+        return [(tag, _Reader(f"{self.path} {key} {tag}", found[tag] or {}, self.problems)) for tag in found]
+
+    def _convert(self, key: str, value: str, convert: Callable[[str], T], remedy: str, default: T | None) -> T | None:
+        try:
+            return convert(value)
+        except ValueError:
+            self.problems.append(Problem(f"{self.path} {key} {shown(value)}", remedy))
+            return default
+
+
+def shown(value: str) -> str:
+    """A value as an error shows it: a long one is cut, because it may be a key."""
+    return value if len(value) <= 60 else f"{value[:12]}…"
+
+
+def number(low: int, high: int) -> Callable[[str], int]:
+    """A converter to an integer from ``low`` to ``high``; it raises ValueError outside."""
+
+    def convert(text: str) -> int:
+        value = int(text)
+        if not low <= value <= high:
+            raise ValueError(text)
+        return value
+
+    return convert
+
+
+def network_id(text: str) -> str:
+    """A network id in lower case. Raises ValueError unless it is 16 hex digits and not zero."""
+    if not re.fullmatch(r"[0-9a-fA-F]{16}", text) or int(text, 16) == 0:
+        raise ValueError(text)
+    return text.lower()
+
+
+def endpoint(text: str) -> Endpoint:
+    """``192.0.2.1:9993`` or ``[2001:db8::1]:9993``. Raises ValueError for anything else, names included."""
+    match = re.fullmatch(r"\[([0-9a-fA-F:.]+)\]:([0-9]{1,5})|([0-9.]+):([0-9]{1,5})", text)
+    if not match:
+        raise ValueError(text)
+    address = ipaddress.ip_address(match[1] or match[3])
+    if address.is_unspecified or address.is_multicast or (match[1] and address.version == 4):
+        raise ValueError(text)
+    return Endpoint(address, number(1, 65535)(match[2] or match[4]))
+
+
+def _choice(*words: str) -> Callable[[str], str]:
+    def convert(text: str) -> str:
+        if text not in words:
+            raise ValueError(text)
+        return text
+
+    return convert
+
+
+def _affinity(text: str) -> str | tuple[int, ...]:
+    return text if text in (AUTO, "none") else parse_cpu_list(text)
+
+
+def _auto_or(low: int, high: int) -> Callable[[str], int]:
+    """0 stands for ``auto`` on the way through the reader."""
+    return lambda text: 0 if text == AUTO else number(low, high)(text)
+
+
+def parse_bundle(name: str, tree: ConfigTree) -> Bundle:
+    """Parse the configuration below ``interfaces zerotier NAME``.
+
+    ``tree`` is what ``Config.get_config_dict(path, get_first_key=True, no_tag_node_value_mangle=True,
+    with_recursive_defaults=True)`` returns: the defaults of single leaves are the interface definition's.
+    Raises :class:`ConfigProblems` with one sentence for every value that cannot be read.
+    """
+    problems: list[Problem] = []
+    top = _Reader(f"interfaces zerotier {name}", tree, problems)
+    try:
+        default_port = names.default_primary_port(name)
+    except ValueError:
+        refuse_if_any([Problem(top.path, f"a bundle is named zt0 to zt{names.MAX_BUNDLE}")])
+    transit, balance, health = top.level("transit"), top.level("balance"), top.level("health-check")
+    fields: dict[str, Any] = dict(
+        vrf=top.tree.get("vrf"),
+        mtu=top.one("mtu", _auto_or(1280, 10000), "give auto or 1280 to 10000 bytes") or None,
+        addresses=top.many("address", ipaddress.ip_interface, "give an address with its length, such as 10.0.55.1/32"),
+        network_id=top.one("network-id", network_id, "a network id is 16 hexadecimal digits"),
+        overrides=_overrides(top),
+        transits=_transits(transit),
+        site=transit.one("site", number(1, names.MAX_SITE), f"a site is a number from 1 to {names.MAX_SITE}"),
+        remotes=tuple(_remote(tag, reader) for tag, reader in top.tags("remote")),
+        affinity=top.level("cpu").one("affinity", _affinity, "give auto, none or a list such as 2-5,8", AUTO),
+        engine=top.one("engine", _choice(AUTO, "zerotier-one", "ztnode"), "give auto, zerotier-one or ztnode", AUTO),
+        primary_port=top.level("primary").one("port", number(1, 65535), "give a port from 1 to 65535", default_port),
+        hash_policy=balance.one(
+            "hash-policy", _choice("layer4", "layer3", "inner"), "give layer4, layer3 or inner", Bundle.hash_policy
+        ),
+        resilient_buckets=balance.level("resilient").one(
+            "buckets", number(1, 65535), "give 1 to 65535 buckets", Bundle.resilient_buckets
+        ),
+        resilient_idle=balance.level("resilient").one(
+            "idle-timer", number(0, 86400), "give 0 to 86400 seconds", Bundle.resilient_idle
+        ),
+        health_disabled=health.has("disable"),
+        health_interval=health.one(
+            "interval", number(50, 10000), "give 50 to 10000 milliseconds", Bundle.health_interval
+        ),
+        health_multiplier=health.one("multiplier", number(2, 10), "give 2 to 10", Bundle.health_multiplier),
+        controller_free=top.has("controller-free"),
+    )
+    instances = top.one(
+        "instances", _auto_or(1, names.MAX_INSTANCES), f"give auto or 1 to {names.MAX_INSTANCES}", Bundle.instances
+    )
+    refuse_if_any(problems)
+    return Bundle(name, disabled=top.has("disable"), instances=instances or None, **fields)
+
+
+def _overrides(top: _Reader) -> dict[int, InstanceOverride]:
+    found = {}
+    for tag, reader in top.tags("instance"):
+        found[int(tag)] = InstanceOverride(
+            network_id=reader.one("network-id", network_id, "a network id is 16 hexadecimal digits"),
+            port=reader.one("port", number(1, 65535), "give a port from 1 to 65535"),
+            cpus=reader.one("cpu", parse_cpu_list, "give a list of CPUs such as 2-5,8"),
+            listen=reader.many("listen-address", ipaddress.ip_address, "give an IPv4 or IPv6 address of this router"),
+            disabled=reader.has("disable"),
+        )
+    return found
+
+
+def _transits(reader: _Reader) -> tuple[Transit, ...]:
+    """One Transit per prefix; a subnet length up to 30 is IPv4's, one from 64 to 126 is IPv6's."""
+    prefixes = reader.many("prefix", ipaddress.ip_network, "give a prefix without host bits, such as 10.14.0.0/28")
+    lengths = dict(DEFAULT_LENGTH)
+    for length in reader.many("subnet-length", number(8, 126), "give 8 to 30 for IPv4 or 64 to 126 for IPv6"):
+        if 30 < length < 64:
+            reader.problems.append(
+                Problem(f"{reader.path} subnet-length {length}", "give 8 to 30 for IPv4 or 64 to 126 for IPv6")
+            )
+            continue
+        lengths[4 if length <= 30 else 6] = length
+    return tuple(Transit(prefix, lengths[prefix.version]) for prefix in sorted(prefixes, key=lambda p: p.version))
+
+
+def _remote(name: str, reader: _Reader) -> Remote:
+    instances = {
+        int(tag): RemoteInstance(
+            identity=below.one(
+                "identity", PublicIdentity.parse, "give the public identity, as 'show zerotier identity' there prints it"
+            ),
+            endpoints=below.many("endpoint", endpoint, "give address and port, such as 192.0.2.1:9993 or [2001:db8::1]:9993"),
+        )
+        for tag, below in reader.tags("instance")
+    }
+    return Remote(
+        name,
+        site=reader.one("site", number(1, names.MAX_SITE), f"a site is a number from 1 to {names.MAX_SITE}"),
+        prefixes=reader.many("prefix", ipaddress.ip_network, "give a prefix without host bits, such as 192.0.2.0/24"),
+        instances=instances,
+        disabled=reader.has("disable"),
+    )

@@ -1,0 +1,353 @@
+"""What a configuration must fulfil as a whole; pure. Every sentence that refuses a commit stands here.
+
+Three layers, each only asked when the one before found nothing: a bundle alone, all bundles together,
+a bundle on this box.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from zerotier_multi import names
+from zerotier_multi.bundle import Bundle, Remote
+from zerotier_multi.cpu import Topology, format_cpu_list
+from zerotier_multi.errors import Problem
+from zerotier_multi.planner import instance_count, instance_numbers
+from zerotier_multi.transit import IPNetwork
+
+MAX_CONTROLLER_FREE_REMOTES = 3  # a planet holds four roots, we are one of them
+
+
+@dataclass(frozen=True)
+class BoxFacts:
+    """What :mod:`box` has read: everything outside the configuration that can forbid a commit."""
+
+    topology: Topology
+    engines: Mapping[str, str]  # name -> absolute path, only those that work
+    has_tun: bool = True
+    vrfs: frozenset[str] = frozenset()
+    taken_ports: Mapping[int, str] = field(default_factory=dict)  # port -> who, ours left out
+    foreign_nexthops: tuple[int, ...] = ()  # ids of our range that are not ours
+    home_faults: Mapping[tuple[str, int], str] = field(default_factory=dict)  # (bundle, instance) -> sentence
+    own_addresses: Mapping[str, str] = field(default_factory=dict)  # node address -> instance, such as zt0/2
+
+
+def check_bundle(bundle: Bundle, topology: Topology) -> list[Problem]:
+    """Problems of a bundle by itself. A disabled bundle may be incomplete."""
+    if bundle.disabled:
+        return []
+    numbers = instance_numbers(bundle, topology)
+    return [
+        *_networks(bundle, numbers),
+        *_ports(bundle, numbers),
+        *_transit(bundle, instance_count(bundle, topology)),
+        *_remotes(bundle),
+        *_loops(bundle),
+        *(_controller_free(bundle, numbers) if bundle.controller_free else _needs_controller_free(bundle)),
+    ]
+
+
+def _networks(bundle: Bundle, numbers: Sequence[int]) -> Iterable[Problem]:
+    if not numbers:
+        yield Problem(f"{bundle.path} instance", "every instance is disabled; disable the bundle instead")
+    missing = [k for k in numbers if bundle.network(k) is None]
+    if missing and bundle.network_id is None and len(missing) == len(numbers):
+        yield Problem(f"{bundle.path} network-id", "is missing; set it to the 16 hexadecimal digits of the network")
+    else:
+        for k in missing:
+            yield Problem(f"{bundle.path} instance {k} network-id", "is missing; set it here or for the whole bundle")
+
+
+def _port_path(bundle: Bundle, instance: int) -> str:
+    if bundle.override(instance).port:
+        return f"{bundle.path} instance {instance} port {bundle.port(instance)}"
+    return f"{bundle.path} primary port {bundle.primary_port}"
+
+
+def _ports(bundle: Bundle, numbers: Sequence[int]) -> Iterable[Problem]:
+    highest = max((bundle.port(k) for k in numbers), default=0)
+    if highest > 65535:
+        last = max(numbers, key=bundle.port)
+        yield Problem(
+            _port_path(bundle, last),
+            f"instance {last} would need port {highest}, above 65535; "
+            f"start at {65536 - len(numbers)} or below, or run fewer instances",
+        )
+    yield from _same_port([bundle], {bundle.name: numbers})
+
+
+def _same_port(bundles: Iterable[Bundle], numbers: Mapping[str, Sequence[int]]) -> Iterable[Problem]:
+    users: dict[int, str] = {}
+    for bundle in bundles:
+        for k in numbers[bundle.name]:
+            port, user = bundle.port(k), f"{bundle.name}/{k}"
+            if port in users:
+                yield Problem(
+                    _port_path(bundle, k),
+                    f"instance {user} would use port {port} of instance {users[port]}; give one of them another port",
+                )
+            users.setdefault(port, user)
+
+
+def _transit(bundle: Bundle, count: int) -> Iterable[Problem]:
+    base = f"{bundle.path} transit"
+    families = [t.family for t in bundle.transits]
+    for family in set(families):
+        if families.count(family) > 1:
+            yield Problem(f"{base} prefix", f"there are {families.count(family)} IPv{family} prefixes; keep one")
+    for transit in bundle.transits:
+        where = f"{base} prefix {transit.prefix}"
+        if transit.room < count:
+            yield Problem(
+                where,
+                f"has room for {transit.room} subnets of /{transit.subnet_length} but there are {count} instances; "
+                f"use a /{transit.prefix_length_for(count)} or larger",
+            )
+        if bundle.site is not None and bundle.site > transit.sites:
+            yield Problem(
+                f"{base} site {bundle.site}",
+                f"a /{transit.subnet_length} has only hosts 1 to {transit.sites}; "
+                f"choose one of those or a shorter subnet-length",
+            )
+    if bundle.transits and bundle.site is None:
+        yield Problem(f"{base} site", "is missing; set this router's host number in every transit subnet")
+    if bundle.remotes and not bundle.transits:
+        yield Problem(f"{base} prefix", "is missing; remotes are reached through it")
+
+
+def _remotes(bundle: Bundle) -> Iterable[Problem]:
+    sites: dict[int, str] = {}
+    owners: dict[IPNetwork, str] = {}
+    families = {t.family for t in bundle.transits}
+    for remote in bundle.remotes:
+        if remote.disabled or not bundle.transits:
+            continue
+        where = f"{bundle.path} remote {remote.name}"
+        yield from _site(bundle, remote, where, sites)
+        if not remote.prefixes:
+            yield Problem(f"{where} prefix", "is missing; name at least one prefix that is reached there")
+        for prefix in remote.prefixes:
+            at = f"{where} prefix {prefix}"
+            if prefix in owners:
+                yield Problem(at, f"remote {owners[prefix]} has it too; keep it at one of them")
+            owners.setdefault(prefix, remote.name)
+            if prefix.version == 6 and 6 not in families:
+                yield Problem(at, "needs IPv6 transit; add an IPv6 transit prefix, such as a /120")
+            for transit in bundle.transits:
+                if prefix.version == transit.family and prefix.subnet_of(transit.prefix):
+                    yield Problem(at, f"lies inside transit prefix {transit.prefix}; use another prefix")
+
+
+def _site(bundle: Bundle, remote: Remote, where: str, sites: dict[int, str]) -> Iterable[Problem]:
+    site = bundle.remote_site(remote)
+    if site is None:
+        if bundle.site is not None and all(bundle.site <= t.sites for t in bundle.transits):
+            yield Problem(f"{where} site", "is missing; only in a two-host transit subnet it is known without")
+        return
+    at = f"{where} site {site}"
+    if site == bundle.site:
+        yield Problem(at, "is this router's own site; give the number that the remote has")
+    elif site in sites:
+        yield Problem(at, f"remote {sites[site]} has it too; every router needs a number of its own")
+    sites.setdefault(site, remote.name)
+    for transit in bundle.transits:
+        if site > transit.sites:
+            yield Problem(
+                at, f"a /{transit.subnet_length} has only hosts 1 to {transit.sites}; use a shorter subnet-length"
+            )
+
+
+def _loops(bundle: Bundle) -> Iterable[Problem]:
+    """Prefixes that would pull the underlay endpoint of a remote into the tunnel."""
+    inside: list[tuple[str, IPNetwork]] = [(f"{bundle.path} transit prefix {t.prefix}", t.prefix) for t in bundle.transits]
+    for remote in bundle.remotes:
+        inside += [(f"{bundle.path} remote {remote.name} prefix {p}", p) for p in remote.prefixes if not remote.disabled]
+    for remote in bundle.remotes:
+        for k, known in sorted(remote.instances.items()):
+            for endpoint in known.endpoints:
+                for path, prefix in inside:
+                    if not remote.disabled and endpoint.address.version == prefix.version and endpoint.address in prefix:
+                        yield Problem(
+                            path,
+                            f"contains endpoint {endpoint} of remote {remote.name} instance {k}, so the tunnel would "
+                            f"be routed into itself; use prefixes without {endpoint.address}",
+                        )
+
+
+def _needs_controller_free(bundle: Bundle) -> Iterable[Problem]:
+    for remote in bundle.remotes:
+        for k, known in sorted(remote.instances.items()):
+            if known.endpoints and not remote.disabled:
+                yield Problem(
+                    f"{bundle.path} remote {remote.name} instance {k} endpoint",
+                    "is for controller-free mode; set controller-free or delete it",
+                )
+
+
+def _controller_free(bundle: Bundle, numbers: Sequence[int]) -> Iterable[Problem]:
+    remotes = [r for r in bundle.remotes if not r.disabled]
+    if len(remotes) > MAX_CONTROLLER_FREE_REMOTES:
+        yield Problem(
+            f"{bundle.path} remote",
+            f"controller-free mode has at most {MAX_CONTROLLER_FREE_REMOTES} remotes but there are {len(remotes)}; "
+            f"use a second bundle or a controller",
+        )
+    seen: dict[str, str] = {}
+    for k in numbers:
+        network = bundle.network(k) or ""
+        if network.startswith("ff"):
+            yield Problem(
+                f"{bundle.path} network-id {network}",
+                "begins with ff, which is an ad-hoc network that anyone may join; choose another",
+            )
+    for remote in remotes:
+        for k, known in sorted(remote.instances.items()):
+            if known.identity is None:
+                continue
+            at = f"{bundle.path} remote {remote.name} instance {k} identity {known.identity.address}"
+            if known.identity.address in seen:
+                yield Problem(at, f"is the identity of {seen[known.identity.address]} too; each instance has its own")
+            seen.setdefault(known.identity.address, f"{remote.name} instance {k}")
+            if (bundle.network(k) or "").startswith(known.identity.address):
+                yield Problem(at, f"would be the controller of network {bundle.network(k)}; choose another network-id")
+
+
+def check_together(bundles: Sequence[Bundle], topology: Topology) -> list[Problem]:
+    """Problems between bundles."""
+    running = [b for b in bundles if not b.disabled]
+    numbers = {b.name: instance_numbers(b, topology) for b in running}
+    problems = list(_same_port(running, numbers))
+    for index, bundle in enumerate(running):
+        for other in running[:index]:
+            problems += _overlaps(bundle, other)
+            if bundle.hash_policy != other.hash_policy and min(len(numbers[bundle.name]), len(numbers[other.name])) > 1:
+                problems.append(
+                    Problem(
+                        f"{bundle.path} balance hash-policy {bundle.hash_policy}",
+                        f"{other.name} wants {other.hash_policy} and the router has one policy; make them equal",
+                    )
+                )
+    return problems
+
+
+def _overlaps(bundle: Bundle, other: Bundle) -> Iterable[Problem]:
+    for transit in bundle.transits:
+        for theirs in other.transits:
+            if transit.family == theirs.family and transit.prefix.overlaps(theirs.prefix):
+                yield Problem(
+                    f"{bundle.path} transit prefix {transit.prefix}",
+                    f"overlaps {theirs.prefix} of {other.name}; every bundle needs a transit prefix of its own",
+                )
+    taken = {a.ip for a in other.addresses}
+    for address in bundle.addresses:
+        if address.ip in taken:
+            yield Problem(f"{bundle.path} address {address}", f"is on {other.name} too; keep it on one of them")
+    if bundle.vrf != other.vrf:
+        return
+    theirs_prefixes = {p: r.name for r in other.remotes if not r.disabled for p in r.prefixes}
+    for remote in bundle.remotes:
+        for prefix in remote.prefixes:
+            if prefix in theirs_prefixes and not remote.disabled:
+                yield Problem(
+                    f"{bundle.path} remote {remote.name} prefix {prefix}",
+                    f"remote {theirs_prefixes[prefix]} of {other.name} has it too; keep it at one of them",
+                )
+
+
+def check_on_box(bundle: Bundle, facts: BoxFacts) -> list[Problem]:
+    """Problems of a bundle on this very box."""
+    if bundle.disabled:
+        return []
+    problems = [*_engine(bundle, facts), *_cpus(bundle, facts.topology)]
+    if not facts.has_tun:
+        problems.append(
+            Problem(bundle.path, "/dev/net/tun is missing, so no TAP can be made; load the kernel module tun")
+        )
+    if bundle.vrf and bundle.vrf not in facts.vrfs:
+        problems.append(Problem(f"{bundle.path} vrf {bundle.vrf}", "there is no such VRF; set vrf name first"))
+    if facts.foreign_nexthops:
+        first = facts.foreign_nexthops[0]
+        problems.append(
+            Problem(
+                bundle.path,
+                f"next hop {first} was made by another program inside the id range of this product "
+                f"({names.NEXTHOP_ID_BASE} and up); remove it with: ip nexthop del id {first}",
+            )
+        )
+    for k in instance_numbers(bundle, facts.topology):
+        user = facts.taken_ports.get(bundle.port(k))
+        if user:
+            problems.append(
+                Problem(
+                    _port_path(bundle, k),
+                    f"instance {bundle.name}/{k} cannot have port {bundle.port(k)}, {user}; "
+                    f"choose another port or stop that program",
+                )
+            )
+        fault = facts.home_faults.get((bundle.name, k))
+        if fault:
+            problems.append(Problem(f"{bundle.path} instance {k}", fault))
+    for remote in bundle.remotes:
+        for k, known in sorted(remote.instances.items()):
+            if known.identity and known.identity.address in facts.own_addresses:
+                problems.append(
+                    Problem(
+                        f"{bundle.path} remote {remote.name} instance {k} identity {known.identity.address}",
+                        f"is {facts.own_addresses[known.identity.address]} of this router itself; "
+                        f"give the identity that {remote.name} prints",
+                    )
+                )
+    return problems
+
+
+def _engine(bundle: Bundle, facts: BoxFacts) -> Iterable[Problem]:
+    if choose_engine(bundle, facts) is None:
+        wanted = "zerotier-one or ztnode" if bundle.engine == "auto" else bundle.engine
+        found = ", ".join(facts.engines) or "no other engine either"
+        yield Problem(
+            f"{bundle.path} engine {bundle.engine}",
+            f"{wanted} is not installed ({found} found); install its package"
+            + ("" if bundle.engine == "auto" else " or set engine auto"),
+        )
+
+
+def choose_engine(bundle: Bundle, facts: BoxFacts) -> str | None:
+    """Path of the program that the bundle runs: ``auto`` prefers zerotier-one. None where there is none."""
+    order = ("zerotier-one", "ztnode") if bundle.engine == "auto" else (bundle.engine,)
+    return next((facts.engines[name] for name in order if name in facts.engines), None)
+
+
+def _cpus(bundle: Bundle, topology: Topology) -> Iterable[Problem]:
+    online = {cpu.number for cpu in topology}
+    wanted = [(f"{bundle.path} instance {k} cpu", o.cpus) for k, o in sorted(bundle.overrides.items()) if o.cpus]
+    if isinstance(bundle.affinity, tuple):
+        wanted.insert(0, (f"{bundle.path} cpu affinity", bundle.affinity))
+    for path, cpus in wanted:
+        unknown = set(cpus) - online
+        if unknown:
+            yield Problem(
+                f"{path} {format_cpu_list(cpus)}",
+                f"this router has no CPU {format_cpu_list(unknown)}; its CPUs are {format_cpu_list(online)}",
+            )
+
+
+def warnings(bundle: Bundle, topology: Topology) -> list[str]:
+    """What a user should know although the commit is good."""
+    numbers = instance_numbers(bundle, topology)
+    found = []
+    if len(numbers) > len(topology) and bundle.affinity == "auto":
+        found.append(f"{bundle.path} instances: {len(numbers)} instances share {len(topology)} CPUs")
+    beyond = sorted(k for k in bundle.overrides if k > instance_count(bundle, topology))
+    if beyond:
+        found.append(f"{bundle.path} instance {beyond[0]}: there are fewer instances, so it has no effect")
+    if bundle.controller_free:
+        for remote in bundle.remotes:
+            waiting = [k for k in numbers if (known := remote.instances.get(k)) is None or known.identity is None]
+            if waiting and not remote.disabled:
+                found.append(
+                    f"{bundle.path} remote {remote.name}: no identity for instance "
+                    f"{format_cpu_list(waiting)} yet, so no path there; "
+                    f"'show zerotier {bundle.name} identity' on {remote.name} prints it"
+                )
+    return found

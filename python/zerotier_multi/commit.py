@@ -1,0 +1,158 @@
+"""A commit of one bundle: check, write, start. It declares and starts; it does not wait for TAPs or peers.
+
+Every step compares with what stands, so that an unchanged commit touches nothing and an interrupted one is
+finished by the next.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from zerotier_multi import box, names, systemd
+from zerotier_multi.bundle import Bundle, parse_bundle
+from zerotier_multi.checks import check_bundle, check_on_box, check_together, choose_engine, warnings
+from zerotier_multi.engine import IdentityError, generate_identities
+from zerotier_multi.errors import ConfigProblems, refuse_if_any
+from zerotier_multi.facts import published_plans, read_facts
+from zerotier_multi.files import write_atomic
+from zerotier_multi.homefiles import HomeFiles, home_files
+from zerotier_multi.homes import make_home, own_identity, sync_home
+from zerotier_multi.pathd.control import PathdError, ask
+from zerotier_multi.plan import InstancePlan, Plan, to_json
+from zerotier_multi.planner import cpu_offset, make_plan
+from zerotier_multi.units import dropin
+
+
+class CommitError(RuntimeError):
+    """The router could not follow a good configuration; the text is one sentence."""
+
+
+@dataclass(frozen=True)
+class Change:
+    """A checked change of one bundle; ``plan`` None means that the bundle is deleted."""
+
+    bundle: str
+    plan: Plan | None
+    warnings: tuple[str, ...] = ()
+
+
+def check(name: str, bundles: Mapping[str, Mapping[str, Any]]) -> Change:
+    """Check what is configured below ``interfaces zerotier`` as far as it concerns bundle ``name``.
+
+    ``bundles`` is the whole proposed configuration of all bundles; a bundle that is not in it is deleted.
+    Reads only. Raises :class:`ConfigProblems`.
+    """
+    if name not in bundles:
+        return Change(name, None)
+    bundle = parse_bundle(name, bundles[name])
+    others = [_parse_other(other, tree) for other, tree in bundles.items() if other != name]
+    known = [b for b in others if b is not None]
+    topology = box.own_topology()
+    refuse_if_any(check_bundle(bundle, topology))
+    refuse_if_any(p for p in check_together([*known, bundle], topology) if p.path.startswith(f"{bundle.path} "))
+    facts = read_facts(bundle, topology)
+    refuse_if_any(check_on_box(bundle, facts))
+    plan = make_plan(bundle, topology, choose_engine(bundle, facts) or "", cpu_offset(bundle, known, topology))
+    return Change(name, plan, tuple(warnings(bundle, topology)))
+
+
+def _parse_other(name: str, tree: Mapping[str, Any]) -> Bundle | None:
+    """Another bundle; one that cannot be read is refused when its own turn comes."""
+    try:
+        return parse_bundle(name, tree)
+    except ConfigProblems:
+        return None
+
+
+def generate(change: Change) -> None:
+    """Make the homes, identities and files of the instances. Raises :class:`CommitError`."""
+    if change.plan is None:
+        return
+    try:
+        for instance in change.plan.instances:
+            make_home(Path(instance.home))
+        if change.plan.controller_free and change.plan.instances:
+            lacking = [Path(i.home) for i in change.plan.instances if own_identity(Path(i.home)) is None]
+            generate_identities(change.plan.instances[0].engine, lacking)
+        for instance in change.plan.instances:
+            sync_home(Path(instance.home), _files(change.plan, instance))
+    except OSError as error:
+        raise CommitError(_disk(change.bundle, error)) from None
+    except IdentityError as error:
+        raise CommitError(f"interfaces zerotier {change.bundle}: {error}") from None
+
+
+def _disk(bundle: str, error: OSError) -> str:
+    return (
+        f"interfaces zerotier {bundle}: {error.filename} cannot be written ({error.strerror}); "
+        f"make room or mend the file system, then commit again"
+    )
+
+
+def _files(plan: Plan, instance: InstancePlan) -> HomeFiles:
+    return home_files(plan, instance, own_identity(Path(instance.home)))
+
+
+def apply(change: Change) -> list[str]:
+    """Publish the plan and start, restart and stop what differs; returns what the daemon could not do yet.
+
+    Order: paths that go are drained before their processes stop. Raises :class:`CommitError`.
+    """
+    instances = change.plan.instances if change.plan else ()
+    units = {i.unit: i for i in instances}
+    try:
+        gone = [unit for unit in systemd.loaded_instances(change.bundle) if unit not in units]
+        _publish(change)
+        systemd.systemctl("start", names.PATHD_UNIT)
+        problems = _sync()
+        if gone:
+            systemd.systemctl("stop", *gone)
+            systemd.systemctl("reset-failed", *gone, check=False)
+        digests = {i.unit: _files(change.plan, i).restart_digest for i in instances} if change.plan else {}
+        systemd.apply_dropins({i.unit: dropin(i, digests[i.unit]) for i in instances}, gone)
+        _start(units, digests)
+        if not published_plans():
+            systemd.systemctl("stop", names.PATHD_UNIT)
+    except OSError as error:
+        raise CommitError(_disk(change.bundle, error)) from None
+    except (systemd.SystemdError, PathdError) as error:
+        raise CommitError(f"interfaces zerotier {change.bundle}: {error}") from None
+    return problems
+
+
+def _publish(change: Change) -> None:
+    path = names.plan_file(change.bundle)
+    if change.plan is None:
+        path.unlink(missing_ok=True)
+        return
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_atomic(path, to_json(change.plan).encode())
+
+
+def _sync() -> list[str]:
+    return [str(problem) for problem in ask({"op": "sync"}).get("problems", [])]
+
+
+def _start(units: Mapping[str, InstancePlan], digests: Mapping[str, str]) -> None:
+    """Start what does not run, restart what runs under other settings, move what is pinned elsewhere."""
+    everywhere = [cpu.number for cpu in box.own_topology()]
+    states = systemd.unit_states(list(units))
+    idle = [unit for unit in units if not states[unit].running]
+    stale = []
+    for unit, instance in units.items():
+        if unit in idle or not states[unit].pid:
+            continue
+        if systemd.started_digest(states[unit].pid) != digests[unit]:
+            stale.append(unit)
+        else:
+            systemd.repin(states[unit].pid, instance.cpus, everywhere)
+    if stale:
+        ask({"op": "drain", "devices": [units[unit].device for unit in stale]})
+        systemd.systemctl("restart", "--no-block", *stale)
+    if idle:
+        systemd.systemctl("reset-failed", *idle, check=False)
+        systemd.systemctl("start", *idle)
+

@@ -1,0 +1,61 @@
+"""What the product asks of an engine program itself: to make an identity."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from zerotier_multi.identity import PublicIdentity
+
+
+class IdentityError(RuntimeError):
+    """No identity could be made or read; the text is one sentence without key material."""
+
+
+def generate_identity(program: str, home: Path) -> PublicIdentity:
+    """Make ``identity.secret`` (0600) and ``identity.public`` in ``home`` with the engine's own generator.
+
+    An existing identity is never touched. Raises :class:`IdentityError`.
+    """
+    secret, public = home / "identity.secret", home / "identity.public"
+    if secret.exists():
+        raise IdentityError(f"{secret} exists already; it is not overwritten")
+    fresh = home / f".identity.{os.getpid()}"
+    made = (fresh.with_suffix(".secret"), fresh.with_suffix(".public"))
+    try:
+        subprocess.run(
+            [program, "-i", "generate", *map(str, made)],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=60,
+            check=True,
+            umask=0o077,
+        )
+        identity = PublicIdentity.parse(made[1].read_text())
+        made[0].chmod(0o600)
+        os.replace(made[1], public)
+        os.replace(made[0], secret)  # last: a home with the secret is complete
+    except (OSError, ValueError, subprocess.SubprocessError) as error:
+        raise IdentityError(f"{program} could not make an identity in {home} ({type(error).__name__})") from None
+    finally:
+        for path in made:
+            path.unlink(missing_ok=True)
+    _sync_directory(home)
+    return identity
+
+
+def generate_identities(program: str, homes: Iterable[Path]) -> None:
+    """Make the identities of several homes at once, as many at a time as there are CPUs."""
+    with ThreadPoolExecutor(max_workers=os.cpu_count()) as pool:
+        list(pool.map(lambda home: generate_identity(program, home), homes))
+
+
+def _sync_directory(directory: Path) -> None:
+    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

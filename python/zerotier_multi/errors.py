@@ -1,0 +1,36 @@
+"""The one shape in which a configuration is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One reason to refuse a commit.
+
+    ``path`` is the CLI path with its value (``interfaces zerotier zt0 transit site 5``) and ``text`` says
+    what is wrong and how to mend it. ``str()`` gives the one sentence that a user reads.
+    """
+
+    path: str
+    text: str
+
+    def __str__(self) -> str:
+        return f"{self.path}: {self.text}"
+
+
+class ConfigProblems(Exception):
+    """A configuration that must not be committed; ``str()`` is one sentence per problem."""
+
+    def __init__(self, problems: Iterable[Problem]):
+        self.problems = tuple(problems)
+        super().__init__("\n".join(str(p) for p in self.problems))
+
+
+def refuse_if_any(problems: Iterable[Problem]) -> None:
+    """Raise :class:`ConfigProblems` when there is at least one problem."""
+    found = tuple(problems)
+    if found:
+        raise ConfigProblems(found)

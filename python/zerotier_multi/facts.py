@@ -1,0 +1,65 @@
+"""Gathers the facts of this box that a configuration is checked against; reads only."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from zerotier_multi import box, names, systemd
+from zerotier_multi.bundle import Bundle
+from zerotier_multi.checks import BoxFacts
+from zerotier_multi.cpu import Topology
+from zerotier_multi.homes import home_fault, own_identity
+from zerotier_multi.plan import Plan, PlanError, from_json
+from zerotier_multi.planner import instance_numbers
+from zerotier_multi.rtnl import Rtnl
+
+
+def published_plans() -> list[Plan]:
+    """Plans that are in force; a broken file is left out, because the commit under way replaces it."""
+    found = []
+    for path in sorted(names.RUN_DIR.glob("zt*.json")):
+        try:
+            found.append(from_json(path.read_text()))
+        except (OSError, UnicodeDecodeError, PlanError):
+            continue
+    return found
+
+
+def read_facts(bundle: Bundle, topology: Topology) -> BoxFacts:
+    """Everything about this box that may forbid ``bundle``."""
+    numbers = instance_numbers(bundle, topology)
+    homes = {(bundle.name, k): names.home(bundle.name, k) for k in numbers}
+    faults = {key: fault for key, home in homes.items() if (fault := home_fault(home))}
+    return BoxFacts(
+        topology=topology,
+        engines=box.find_engines(),
+        has_tun=box.has_tun(),
+        vrfs=box.vrf_names(),
+        taken_ports=box.taken_ports(_foreign(bundle, numbers)),
+        foreign_nexthops=_foreign_nexthops(),
+        home_faults=faults,
+        own_addresses={
+            identity.address: f"{name}/{k}"
+            for (name, k), home in homes.items()
+            if (name, k) not in faults and (identity := own_identity(home))
+        },
+    )
+
+
+def _foreign(bundle: Bundle, numbers: Iterable[int]) -> Sequence[int]:
+    """Ports of a bundle that no running instance of ours holds."""
+    instances = [i for plan in published_plans() for i in plan.instances]
+    states = systemd.unit_states([i.unit for i in instances])
+    ours = {i.port for i in instances if states[i.unit].running}
+    return [port for k in numbers if (port := bundle.port(k)) not in ours]
+
+
+def _foreign_nexthops() -> tuple[int, ...]:
+    rtnl = Rtnl()
+    try:
+        _single, _groups, protocols = rtnl.nexthops()
+    finally:
+        rtnl.close()
+    return tuple(
+        sorted(n for n, proto in protocols.items() if names.is_our_nexthop_id(n) and proto != names.RT_PROTO)
+    )

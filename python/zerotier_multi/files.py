@@ -1,0 +1,38 @@
+"""Writing files so that a reader never sees half of one, and a crash never leaves one."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+
+def write_atomic(path: Path, content: bytes, mode: int = 0o644, durable: bool = False) -> bool:
+    """Put ``content`` at ``path``; True when that changed something, False when it stood there already.
+
+    The file appears whole or not at all. ``durable`` also waits for the disk (identities, keys); files below
+    /run need it not. Raises OSError as the system gives it.
+    """
+    try:
+        if path.read_bytes() == content:
+            return False
+    except FileNotFoundError:
+        pass
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, mode)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(content)
+            file.flush()
+            if durable:
+                os.fsync(file.fileno())
+        os.replace(temporary, path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+    if durable:
+        directory = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(directory)
+        finally:
+            os.close(directory)
+    return True

@@ -1,0 +1,98 @@
+"""What stands in the home of an instance, as a pure function of the plan and its identity."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from zerotier_multi.bundle import endpoint
+from zerotier_multi.identity import PublicIdentity
+from zerotier_multi.plan import InstancePlan, Plan
+from zerotier_multi.planet import (
+    Root,
+    is_our_network_config,
+    is_our_planet,
+    make_network_config,
+    make_planet,
+)
+
+# Devices that carry tunnels or hold loopback addresses and so are never the underlay: VyOS's names for them,
+# and ours. Prefixes, as ZeroTier compares them.
+TUNNEL_PREFIXES = (
+    "zt", "wg", "tun", "tap", "vtun", "vti", "ipsec", "xfrm", "gre", "gnv", "vxlan", "l2tpeth", "ipoe", "sstpc",
+    "dum", "pod-", "tailscale", "wt",
+)  # fmt: skip
+
+_MANAGED_OFF = b"allowManaged=0\nallowGlobal=0\nallowDefault=0\nallowDNS=0\n"
+
+
+@dataclass(frozen=True)
+class HomeFiles:
+    """Files to have (relative path -> content), to create when absent, and to have not."""
+
+    have: Mapping[str, bytes]
+    create: Mapping[str, bytes]
+    restart_digest: str  # a running process that was started with another one must be restarted
+
+
+def local_conf(plan: Plan, instance: InstancePlan) -> str:
+    """The ``local.conf`` of an instance: one UDP port, no foreign paths, no self-update."""
+    settings: dict[str, object] = {
+        "primaryPort": instance.port,
+        "allowSecondaryPort": False,
+        "portMappingEnabled": False,
+        "softwareUpdate": "disable",
+        "cpuPinningEnabled": False,
+        "interfacePrefixBlacklist": list(TUNNEL_PREFIXES),
+        "allowManagementFrom": ["127.0.0.1/32", "::1/128"],
+    }
+    if instance.listen:
+        settings["bind"] = list(instance.listen)
+    physical = {prefix: {"blacklist": True} for prefix in plan.blacklist}
+    return json.dumps({"settings": settings, "physical": physical}, indent=1) + "\n"
+
+
+def home_files(plan: Plan, instance: InstancePlan, own: PublicIdentity | None) -> HomeFiles:
+    """Files of the home of ``instance``; ``own`` is its identity, needed in controller-free mode only.
+
+    Raises ValueError when it is needed and absent.
+    """
+    network = f"networks.d/{instance.network_id}"
+    have = {
+        "local.conf": local_conf(plan, instance).encode(),
+        "devicemap": f"{instance.network_id}={instance.device}\n".encode(),
+        f"{network}.local.conf": _MANAGED_OFF,
+    }
+    create: dict[str, bytes] = {}
+    fixed = [instance.engine, instance.network_id, instance.device, str(instance.port), *instance.listen]
+    fixed += TUNNEL_PREFIXES
+    if plan.controller_free:
+        if own is None:
+            raise ValueError(f"{plan.bundle}/{instance.number} has no identity yet")
+        peers = [
+            Root(PublicIdentity.parse(p.identity), tuple(endpoint(e) for e in p.endpoints))
+            for p in plan.peers
+            if p.instance == instance.number
+        ]
+        have["planet"] = make_planet(instance.network_id, [Root(own), *peers])
+        have[f"{network}.conf"] = make_network_config(
+            instance.network_id, own.address, [p.identity.address for p in peers], plan.mtu or 0
+        )
+        fixed += [have["planet"].hex(), have[f"{network}.conf"].hex()]
+    else:
+        create[f"{network}.conf"] = b""  # an empty file joins; what the controller sends is kept in it
+    digest = hashlib.sha256("\0".join(fixed).encode()).hexdigest()[:16]
+    return HomeFiles(have, create, digest)
+
+
+def is_leftover(relative: str, content: bytes, wanted: HomeFiles) -> bool:
+    """Whether a file found in a home belongs to an earlier configuration and has to go.
+
+    That is: networks that are no longer joined, and in controller mode what controller-free mode left.
+    """
+    if relative.startswith("networks.d/"):
+        known = relative in wanted.have or relative in wanted.create
+        return not known or (relative in wanted.create and is_our_network_config(content))
+    return relative == "planet" and relative not in wanted.have and is_our_planet(content)

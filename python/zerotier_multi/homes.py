@@ -1,0 +1,95 @@
+"""The homes on disk: what is wrong with one, its identity, and bringing its files up to date."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from zerotier_multi.files import write_atomic
+from zerotier_multi.homefiles import HomeFiles, is_leftover
+from zerotier_multi.identity import PublicIdentity, secret_is_sound
+
+_SECRET_LIMIT = 4096
+
+
+def home_fault(home: Path) -> str | None:
+    """Why a home cannot be used, as the second half of a sentence with its remedy; None when it can.
+
+    Nothing is changed: a corrupt identity stays where it is until somebody decides.
+    """
+    existing = home
+    while not existing.exists():
+        existing = existing.parent
+    if not existing.is_dir():
+        return f"home {home} cannot be made because {existing} is not a directory; move it away"
+    try:
+        with tempfile.TemporaryFile(dir=existing):
+            pass
+    except OSError as error:
+        return f"home {home} is not writable ({error.strerror}); mend the file system below {existing}"
+    return _identity_fault(home)
+
+
+def _identity_fault(home: Path) -> str | None:
+    path = home / "identity.secret"
+    remedy = f"restore it from a backup, or move it aside to get a new identity: mv {path} {path}.bad"
+    try:
+        with path.open("rb") as file:
+            content = file.read(_SECRET_LIMIT)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        return f"identity {path} cannot be read ({error.strerror}); {remedy}"
+    if not secret_is_sound(content.decode("ascii", "replace")):
+        return f"identity {path} is corrupt and is left as it is; {remedy}"
+    return None
+
+
+def own_identity(home: Path) -> PublicIdentity | None:
+    """Public identity of a home, or None where it has none yet.
+
+    It is read from the secret's own text, because ``identity.public`` is only a copy that can be lost.
+    """
+    try:
+        secret = (home / "identity.secret").read_text("ascii")
+    except FileNotFoundError:
+        return None
+    return PublicIdentity.parse(":".join(secret.strip().split(":")[:3]))
+
+
+def make_home(home: Path) -> None:
+    """Make a home (0700) and its parents. Raises OSError."""
+    home.mkdir(parents=True, exist_ok=True, mode=0o700)
+    os.chmod(home, 0o700)
+    (home / "networks.d").mkdir(exist_ok=True, mode=0o700)
+
+
+@dataclass(frozen=True)
+class HomeChange:
+    """What bringing a home up to date did."""
+
+    written: tuple[str, ...]
+    removed: tuple[str, ...]
+
+
+def sync_home(home: Path, wanted: HomeFiles) -> HomeChange:
+    """Bring the files of a home up to date; an unchanged one is not touched. Raises OSError."""
+    removed = [path for path in _candidates(home) if _is_leftover(home, path, wanted)]
+    for path in removed:
+        path.unlink()
+    written = [name for name, content in wanted.have.items() if write_atomic(home / name, content, 0o600)]
+    for name, content in wanted.create.items():
+        if not (home / name).exists():
+            write_atomic(home / name, content, 0o600)
+            written.append(name)
+    return HomeChange(tuple(written), tuple(str(path.relative_to(home)) for path in removed))
+
+
+def _candidates(home: Path) -> list[Path]:
+    return [path for path in [home / "planet", *sorted((home / "networks.d").glob("*.conf"))] if path.is_file()]
+
+
+def _is_leftover(home: Path, path: Path, wanted: HomeFiles) -> bool:
+    return is_leftover(str(path.relative_to(home)), path.read_bytes(), wanted)

@@ -1,0 +1,94 @@
+"""Names, numbers and places that belong to the product on a box.
+
+Everything that another program on the box can see and that must be recognised as ours is named here once.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+MAX_BUNDLE = 255  # 8 bits of a next-hop id
+MAX_INSTANCES = 32  # 6 bits of a next-hop id, 0 being the group
+MAX_SITE = 510  # 9 bits of a next-hop id; a /23 transit subnet
+
+RUN_DIR = Path("/run/zerotier-multi")
+CONTROL_SOCKET = RUN_DIR / "pathd.sock"
+STATE_FILE = RUN_DIR / "pathd" / "state.json"
+HOME_ROOT = Path("/config/zerotier-multi")
+UNIT_DROPIN_ROOT = Path("/run/systemd/system")
+DROPIN_NAME = "10-plan.conf"
+PATHD_UNIT = "zerotier-pathd.service"
+
+# Kernel route protocol number of our routes and next hops ('z'); unused by iproute2's rt_protos and FRR.
+RT_PROTO = 122
+# Next-hop ids 0x7a000000-0x7affffff are ours: above what zebra hands out from 1 upward, and inside none of
+# the blocks of 250,000,000 that zebra's protocols start at in practice.
+NEXTHOP_ID_BASE = 0x7A000000
+NEXTHOP_ID_MASK = 0xFF000000
+
+BUNDLE_RE = re.compile(r"zt(0|[1-9][0-9]{0,2})")
+MEMBER_RE = re.compile(r"(zt(?:0|[1-9][0-9]{0,2}))p([1-9][0-9]?)")
+
+
+def bundle_number(bundle: str) -> int:
+    """The N of ``ztN``. Raises ValueError for a name that is no bundle's (``zt256``, ``zt01``, ``eth0``)."""
+    match = BUNDLE_RE.fullmatch(bundle)
+    if not match or int(match[1]) > MAX_BUNDLE:
+        raise ValueError(f"{bundle}: not a bundle name, use zt0 to zt{MAX_BUNDLE}")
+    return int(match[1])
+
+
+def member_device(bundle: str, instance: int) -> str:
+    """Name of the TAP of an instance, e.g. ``zt0p2``; it begins with ``zt`` so that no instance binds to it."""
+    return f"{bundle}p{instance}"
+
+
+def member_of(device: str) -> tuple[str, int] | None:
+    """Bundle and instance of a member device name, or None when the name is not a member's."""
+    match = MEMBER_RE.fullmatch(device)
+    return (match[1], int(match[2])) if match else None
+
+
+def unit_name(bundle: str, instance: int) -> str:
+    """systemd unit of an instance."""
+    return f"zerotier-multi@{bundle}-{instance}.service"
+
+
+def plan_file(bundle: str) -> Path:
+    """Where the plan of a bundle is published to the daemon and to op mode."""
+    return RUN_DIR / f"{bundle}.json"
+
+
+def home(bundle: str, instance: int) -> Path:
+    """Home of an instance; identities in it survive everything but an explicit reset."""
+    return HOME_ROOT / bundle / str(instance)
+
+
+def nexthop_id(bundle: str, family: int, site: int, instance: int) -> int:
+    """Id of the next hop over ``instance`` to ``site``, or of the group when ``instance`` is 0.
+
+    ``family`` is 4 or 6. The id tells by itself what it is: bundle 8 bits, IPv6 1 bit, site 9 bits, instance
+    6 bits. Raises ValueError outside these widths.
+    """
+    if not (0 <= instance <= MAX_INSTANCES and 1 <= site <= MAX_SITE and family in (4, 6)):
+        raise ValueError(f"no next-hop id for family {family}, site {site}, instance {instance}")
+    return NEXTHOP_ID_BASE | bundle_number(bundle) << 16 | (family == 6) << 15 | site << 6 | instance
+
+
+def is_our_nexthop_id(number: int) -> bool:
+    """Whether a next-hop id lies in our range."""
+    return number & NEXTHOP_ID_MASK == NEXTHOP_ID_BASE
+
+
+def bundle_of_nexthop(number: int) -> str:
+    """The bundle that a next-hop id of our range belongs to."""
+    return f"zt{number >> 16 & 0xFF}"
+
+
+def default_primary_port(bundle: str) -> int:
+    """UDP port of instance 1 unless configured: 9993 for zt0, 32 more for each next bundle."""
+    return 9993 + MAX_INSTANCES * bundle_number(bundle)
+
+DEVICE_ALIAS = "zerotier-multi"  # alias of the devices ztN that we made, and so may delete
+GROUP_ALTERNATE = 33  # added to a group's id: a second group while the first is replaced by one of another size

@@ -1,0 +1,122 @@
+"""From the difference between what stands and what shall stand to an ordered list of actions; pure.
+
+New things come first and from the outside in (device, address, neighbour, next hop, group, route), stale
+things go last and from the inside out, so that traffic always has somewhere to go.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from zerotier_multi import names
+from zerotier_multi.pathd.desired import Desired, DeviceState, Observed
+from zerotier_multi.rtnl import Address, Link, Neighbour, NextHop, NextHopGroup, Route
+
+
+@dataclass(frozen=True)
+class AddDevice:
+    """Make a device ``ztN``."""
+
+    name: str
+
+
+@dataclass(frozen=True)
+class SetDevice:
+    """Change a device; None leaves a thing as it is."""
+
+    name: str
+    index: int
+    up: bool | None
+    mtu: int | None
+    master: int | None
+
+
+@dataclass(frozen=True)
+class DeleteDevice:
+    """Delete a device ``ztN`` that is ours."""
+
+    name: str
+    index: int
+
+
+@dataclass(frozen=True)
+class Put:
+    """Make or correct an address, a neighbour, a next hop or a group."""
+
+    what: Address | Neighbour | NextHop | NextHopGroup
+
+
+@dataclass(frozen=True)
+class PutRoute:
+    """Make a route, or replace ours to the same prefix."""
+
+    route: Route
+    replace: bool
+
+
+@dataclass(frozen=True)
+class Remove:
+    """Take away what no plan wants any more."""
+
+    what: Address | Neighbour | NextHop | NextHopGroup | Route
+
+
+Action = AddDevice | SetDevice | DeleteDevice | Put | PutRoute | Remove
+
+
+def actions(want: Desired, have: Observed) -> list[Action]:
+    """What to do, in order. Nothing where everything stands as it shall."""
+    return [*_devices(want, have), *_make(want, have), *_prune(want, have)]
+
+
+def _devices(want: Desired, have: Observed) -> Iterable[Action]:
+    for name in sorted(want.own_devices - set(have.links)):
+        yield AddDevice(name)
+    for name, state in sorted(want.devices.items()):
+        link = have.links.get(name)
+        if link and (change := _device_change(state, link)):
+            yield change
+
+
+def _device_change(state: DeviceState, link: Link) -> SetDevice | None:
+    up = state.up if state.up != link.up else None
+    mtu = state.mtu if state.mtu not in (None, link.mtu) else None
+    master = state.master if state.master != link.master else None
+    if up is None and mtu is None and master is None:
+        return None
+    return SetDevice(state.name, link.index, up, mtu, master)
+
+
+def _make(want: Desired, have: Observed) -> Iterable[Action]:
+    yield from (Put(a) for a in sorted(want.addresses - have.addresses, key=_order))
+    yield from (Put(n) for n in sorted(want.neighbours - have.neighbours, key=_order))
+    yield from (Put(n) for number, n in sorted(want.nexthops.items()) if have.nexthops.get(number) != n)
+    yield from (Put(g) for number, g in sorted(want.groups.items()) if have.groups.get(number) != g)
+    ours = {(r.prefix, r.table) for r in have.routes}
+    for route in sorted(want.routes - have.routes, key=_order):
+        yield PutRoute(route, (route.prefix, route.table) in ours)
+
+
+def _prune(want: Desired, have: Observed) -> Iterable[Action]:
+    kept = {(r.prefix, r.table) for r in want.routes}
+    yield from (Remove(r) for r in sorted(have.routes, key=_order) if (r.prefix, r.table) not in kept)
+    yield from (Remove(g) for number, g in sorted(have.groups.items()) if number not in want.groups)
+    yield from (Remove(n) for number, n in sorted(have.nexthops.items()) if number not in want.nexthops)
+    managed = _managed_indexes(want, have)
+    yield from (Remove(n) for n in sorted(have.neighbours - want.neighbours, key=_order) if n.index in managed)
+    for address in sorted(have.addresses - want.addresses, key=_order):
+        if address.index in managed and not ipaddress.ip_interface(address.interface).is_link_local:
+            yield Remove(address)
+    for name, link in sorted(have.links.items()):
+        if link.alias == names.DEVICE_ALIAS and name not in want.own_devices:
+            yield DeleteDevice(name, link.index)
+
+
+def _managed_indexes(want: Desired, have: Observed) -> set[int]:
+    return {have.links[name].index for name in want.devices if name in have.links}
+
+
+def _order(item: object) -> str:
+    return repr(item)

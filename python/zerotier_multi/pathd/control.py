@@ -1,0 +1,96 @@
+"""The daemon's control socket: one JSON line in, one JSON line out.
+
+Requests: ``{"op": "sync"}`` reads the plans anew and answers when the kernel follows them as far as it can;
+``{"op": "status"}`` gives the state; ``{"op": "drain", "devices": [...]}`` takes paths out of use until
+their device is made anew. Everybody may ask for the status, root alone for the rest.
+"""
+
+from __future__ import annotations
+
+import json
+import selectors
+import socket
+import struct
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from zerotier_multi import names
+
+_LIMIT = 65536
+_PATIENCE = 5.0
+
+Request = dict[str, Any]
+Handler = Callable[[Request, bool], Request]
+
+
+class PathdError(RuntimeError):
+    """The daemon does not answer, or refuses; the text is one sentence."""
+
+
+def ask(request: Request, timeout: float = _PATIENCE, path: Path = names.CONTROL_SOCKET) -> Request:
+    """Send a request to the daemon and return its answer; ``timeout`` in seconds. Raises :class:`PathdError`."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as sock:
+        sock.settimeout(timeout)
+        try:
+            sock.connect(str(path))
+            sock.sendall(json.dumps(request).encode() + b"\n")
+            with sock.makefile("rb") as answer:
+                reply: Request = json.loads(answer.readline())
+        except (OSError, ValueError) as error:
+            raise PathdError(
+                f"zerotier-pathd does not answer ({type(error).__name__}); see: journalctl -u {names.PATHD_UNIT}"
+            ) from None
+    if "error" in reply:
+        raise PathdError(str(reply["error"]))
+    return reply
+
+
+class ControlSocket:
+    """Listens for requests inside the daemon's selector; a slow or silent client holds nobody up."""
+
+    def __init__(self, selector: selectors.BaseSelector, handler: Handler, path: Path = names.CONTROL_SOCKET) -> None:
+        self._selector, self._handler = selector, handler
+        path.unlink(missing_ok=True)
+        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC)
+        self._socket.bind(str(path))
+        path.chmod(0o666)
+        self._socket.listen(16)
+        selector.register(self._socket, selectors.EVENT_READ, self._accept)
+
+    def _accept(self) -> None:
+        try:
+            client, _ = self._socket.accept()
+        except OSError:
+            return
+        client.setblocking(False)
+        buffer = bytearray()
+        self._selector.register(client, selectors.EVENT_READ, lambda: self._read(client, buffer))
+
+    def _read(self, client: socket.socket, buffer: bytearray) -> None:
+        try:
+            data = client.recv(_LIMIT)
+        except BlockingIOError:
+            return
+        except OSError:
+            data = b""
+        buffer += data
+        if b"\n" not in buffer and data and len(buffer) < _LIMIT:
+            return
+        self._selector.unregister(client)
+        with client:
+            if b"\n" in buffer:
+                self._answer(client, bytes(buffer).partition(b"\n")[0])
+
+    def _answer(self, client: socket.socket, line: bytes) -> None:
+        try:
+            _pid, uid, _gid = struct.unpack("=iII", client.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
+            request = json.loads(line)
+            reply = self._handler(request, uid == 0) if isinstance(request, dict) else {"error": "not a request"}
+        except (ValueError, RecursionError):
+            reply = {"error": "not a request"}
+        try:
+            client.settimeout(0.2)
+            client.sendall(json.dumps(reply).encode() + b"\n")
+        except OSError:
+            return

@@ -1,0 +1,177 @@
+"""What shall stand in the kernel now, given the plans and the devices that exist; pure."""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+
+from zerotier_multi import names
+from zerotier_multi.plan import GroupPlan, InstancePlan, PathPlan, Plan
+from zerotier_multi.planner import best_mtu
+from zerotier_multi.rtnl import RT_TABLE_MAIN, Address, Link, Neighbour, NextHop, NextHopGroup, Route
+
+# How long the first group of a remote waits for the rest of its members, in seconds. Built at once with all
+# of them, the groups of both ends have the same layout, so that both directions of a flow use one instance.
+GROUP_GRACE = 2.0
+
+
+@dataclass
+class Observed:
+    """The kernel's state as far as it concerns us."""
+
+    links: Mapping[str, Link] = field(default_factory=dict)
+    addresses: set[Address] = field(default_factory=set)
+    neighbours: set[Neighbour] = field(default_factory=set)
+    nexthops: dict[int, NextHop] = field(default_factory=dict)
+    groups: dict[int, NextHopGroup] = field(default_factory=dict)
+    routes: set[Route] = field(default_factory=set)
+
+
+@dataclass(frozen=True)
+class DeviceState:
+    """What a device shall be; None leaves a thing as it is."""
+
+    name: str
+    up: bool
+    mtu: int | None
+    master: int
+
+
+@dataclass
+class Desired:
+    """What shall stand. ``problems`` are sentences for the operator, ``wake`` is when to look again."""
+
+    own_devices: set[str] = field(default_factory=set)
+    devices: dict[str, DeviceState] = field(default_factory=dict)
+    addresses: set[Address] = field(default_factory=set)
+    neighbours: set[Neighbour] = field(default_factory=set)
+    nexthops: dict[int, NextHop] = field(default_factory=dict)
+    groups: dict[int, NextHopGroup] = field(default_factory=dict)
+    routes: set[Route] = field(default_factory=set)
+    sysctls: dict[str, str] = field(default_factory=dict)
+    problems: list[str] = field(default_factory=list)
+    wake: float | None = None
+
+
+Usable = Callable[[Plan, PathPlan, Link], bool]
+
+
+def member_sysctls(device: str, rp_filter_all: str) -> dict[str, str]:
+    """Settings of a TAP: it answers only for itself and takes what asymmetric ECMP brings back.
+
+    The kernel applies the stricter of ``all`` and the device's ``rp_filter``, so where ``all`` is on, loose
+    mode (2) is the only way out.
+    """
+    return {
+        f"net/ipv4/conf/{device}/arp_ignore": "1",
+        f"net/ipv4/conf/{device}/arp_announce": "2",
+        f"net/ipv4/conf/{device}/rp_filter": "2" if rp_filter_all != "0" else "0",
+        f"net/ipv6/conf/{device}/accept_ra": "0",
+    }
+
+
+def desired_state(
+    plans: Iterable[Plan],
+    observed: Observed,
+    usable: Usable,
+    resilient: bool,
+    first_seen: Mapping[str, float],
+    now: float,
+    rp_filter_all: str = "0",
+) -> Desired:
+    """Everything that shall stand for ``plans``.
+
+    ``usable`` tells whether a path whose device is there may carry traffic (health, draining);
+    ``resilient`` whether the kernel has resilient groups; ``first_seen`` when the first member of a bundle
+    appeared, in the seconds of ``now``.
+    """
+    want = Desired()
+    for plan in plans:
+        if plan.instances:
+            _bundle(want, plan, observed, rp_filter_all)
+            _paths(want, plan, observed, usable, resilient, first_seen.get(plan.bundle, now), now)
+    return want
+
+
+def _master(want: Desired, plan: Plan, observed: Observed) -> tuple[int, int] | None:
+    """(ifindex of the VRF or 0, its table); None while a VRF that is wanted is not there."""
+    if plan.vrf is None:
+        return 0, RT_TABLE_MAIN
+    link = observed.links.get(plan.vrf)
+    if link is None or link.table is None:
+        want.problems.append(f"{plan.bundle}: VRF {plan.vrf} does not exist, so nothing is routed")
+        return None
+    return link.index, link.table
+
+
+def _bundle(want: Desired, plan: Plan, observed: Observed, rp_filter_all: str) -> None:
+    vrf = _master(want, plan, observed)
+    if vrf is None:
+        return
+    want.own_devices.add(plan.bundle)
+    want.devices[plan.bundle] = DeviceState(plan.bundle, True, None, vrf[0])
+    own = observed.links.get(plan.bundle)
+    if own:
+        want.addresses |= {Address(own.index, a) for a in plan.addresses}
+    for instance in plan.instances:
+        link = observed.links.get(instance.device)
+        if link is None or link.kind != "tun":
+            continue
+        want.devices[instance.device] = DeviceState(instance.device, True, plan.mtu or best_mtu(link.mtu), vrf[0])
+        want.addresses |= {Address(link.index, a) for a in instance.transit}
+        want.sysctls |= member_sysctls(instance.device, rp_filter_all)
+    for path in plan.paths:
+        link = observed.links.get(path.device)
+        if link and path.lladdr:
+            want.neighbours.add(Neighbour(link.index, path.via, path.lladdr))
+
+
+def _ready(plan: Plan, path: PathPlan, instance: InstancePlan | None, observed: Observed) -> Link | None:
+    """The device of a path when the kernel would take a next hop over it: up, carrier, addressed."""
+    link = observed.links.get(path.device)
+    if instance is None or link is None or link.kind != "tun" or not (link.up and link.carrier):
+        return None
+    own = {a for a in instance.transit if ipaddress.ip_interface(a).version == path.family}
+    return link if any(Address(link.index, a) in observed.addresses for a in own) else None
+
+
+def _paths(
+    want: Desired, plan: Plan, observed: Observed, usable: Usable, resilient: bool, first_seen: float, now: float
+) -> None:
+    vrf = _master(Desired(), plan, observed)
+    if vrf is None:
+        return
+    carrying: set[int] = set()
+    for path in plan.paths:
+        link = _ready(plan, path, plan.instance(path.instance), observed)
+        if link is None:
+            continue
+        want.nexthops[path.nexthop_id] = NextHop(path.nexthop_id, link.index, path.via)
+        if usable(plan, path, link):
+            carrying.add(path.nexthop_id)
+    standing: dict[int, int] = {}
+    for group in plan.groups:
+        members = tuple(m for m in group.members if m in carrying)
+        if not members:
+            continue
+        number = _group_id(group, resilient, observed)
+        if number not in observed.groups and len(members) < len(group.members) and now < first_seen + GROUP_GRACE:
+            want.wake = min(want.wake or first_seen + GROUP_GRACE, first_seen + GROUP_GRACE)
+            continue
+        buckets = group.buckets if resilient else 0
+        want.groups[number] = NextHopGroup(number, members, buckets, group.idle_timer if resilient else 0)
+        standing[group.group_id] = number
+    for route in plan.routes:
+        if route.group_id in standing:
+            want.routes.add(Route(route.prefix, standing[route.group_id], route.source, vrf[1]))
+
+
+def _group_id(group: GroupPlan, resilient: bool, observed: Observed) -> int:
+    """Id that a group has or gets: an existing one keeps its id unless its size changes."""
+    buckets = group.buckets if resilient else 0
+    candidates = (group.group_id, group.group_id + names.GROUP_ALTERNATE)
+    for number in candidates:
+        if number in observed.groups and observed.groups[number].buckets == buckets:
+            return number
+    return next((n for n in candidates if n not in observed.groups), candidates[0])

@@ -1,0 +1,132 @@
+"""Carrying actions out: from values to requests to the kernel."""
+
+from __future__ import annotations
+
+import errno
+
+from zerotier_multi import names
+from zerotier_multi.netlink import KernelError
+from zerotier_multi.pathd.actions import Action, AddDevice, DeleteDevice, Put, PutRoute, Remove, SetDevice
+from zerotier_multi.pathd.desired import Observed
+from zerotier_multi.rtnl import Address, Neighbour, NextHop, NextHopGroup, Route, Rtnl
+
+# What has gone by itself meanwhile needs no removal.
+_GONE = (errno.ENOENT, errno.ESRCH, errno.ENODEV, errno.EADDRNOTAVAIL)
+
+
+def observe(rtnl: Rtnl) -> Observed:
+    """Read the kernel's state as far as it concerns us."""
+    nexthops, groups, _protocols = rtnl.nexthops()
+    return Observed(
+        links=rtnl.links(),
+        addresses=rtnl.addresses(),
+        neighbours=rtnl.permanent_neighbours(),
+        nexthops=nexthops,
+        groups=groups,
+        routes=rtnl.our_routes(),
+    )
+
+
+def supports_resilient_groups(rtnl: Rtnl) -> bool:
+    """Whether the kernel has resilient next-hop groups (5.13 and later with the option).
+
+    Asked by a request that cannot succeed: a group of a next hop that does not exist. A kernel that knows
+    the type complains about the member, an older one about the attribute.
+    """
+    probe = names.NEXTHOP_ID_BASE | 0xFFFFFF
+    try:
+        rtnl.set_group(NextHopGroup(probe, (probe - 1,), 8, 1))
+    except KernelError as error:
+        return "nexthop id" in str(error).lower()
+    rtnl.delete_nexthop(probe)
+    return True
+
+
+def perform(rtnl: Rtnl, action: Action) -> str | None:
+    """Carry one action out; a sentence when the kernel refuses, else None."""
+    try:
+        _perform(rtnl, action)
+    except KernelError as error:
+        if isinstance(action, (Remove, DeleteDevice)) and error.errno in _GONE:
+            return None
+        return f"{describe(action)}: {error.strerror}"
+    return None
+
+
+def _perform(rtnl: Rtnl, action: Action) -> None:
+    match action:
+        case AddDevice(name):
+            _add_device(rtnl, name)
+        case SetDevice(_, index, up, mtu, master):
+            rtnl.set_link(index, up=up, mtu=mtu, master=master)
+        case DeleteDevice(_, index):
+            rtnl.delete_link(index)
+        case PutRoute(route, replace):
+            (rtnl.replace_route if replace else rtnl.add_route)(route)
+        case Put(Address() as address):
+            rtnl.add_address(address)
+        case Put(Neighbour() as neighbour):
+            rtnl.set_neighbour(neighbour)
+        case Put(NextHop() as nexthop):
+            rtnl.set_nexthop(nexthop)
+        case Put(NextHopGroup() as group):
+            rtnl.set_group(group)
+        case Remove(Route() as route):
+            rtnl.delete_route(route)
+        case Remove(NextHop(number) | NextHopGroup(number)):
+            rtnl.delete_nexthop(number)
+        case Remove(Neighbour() as neighbour):
+            rtnl.delete_neighbour(neighbour)
+        case Remove(Address() as address):
+            rtnl.delete_address(address)
+
+
+def _add_device(rtnl: Rtnl, name: str) -> None:
+    """A dummy; where the kernel has no such driver, a bridge without ports."""
+    try:
+        rtnl.add_link(name, "dummy", names.DEVICE_ALIAS)
+    except KernelError as error:
+        if error.errno != errno.EOPNOTSUPP:
+            raise
+        rtnl.add_link(name, "bridge", names.DEVICE_ALIAS)
+    rtnl.no_link_local(rtnl.links()[name].index)
+
+
+def describe(action: Action) -> str:
+    """An action as the command that would do it, for the log."""
+    match action:
+        case AddDevice(name):
+            return f"ip link add {name}"
+        case SetDevice(name, _, up, mtu, master):
+            words = ["up" if up else "down"] if up is not None else []
+            words += [f"mtu {mtu}"] if mtu is not None else []
+            words += [f"master {master}"] if master is not None else []
+            return f"ip link set {name} {' '.join(words)}"
+        case DeleteDevice(name, _):
+            return f"ip link del {name}"
+        case PutRoute(route, replace):
+            return f"ip route {'replace' if replace else 'add'} {_route(route)}"
+        case Put(what):
+            return _describe("replace", what)
+        case Remove(what):
+            return _describe("del", what)
+
+
+def _describe(verb: str, what: Address | Neighbour | NextHop | NextHopGroup | Route) -> str:
+    match what:
+        case Address(index, interface):
+            return f"ip address {verb} {interface} dev if{index}"
+        case Neighbour(index, address, lladdr):
+            return f"ip neigh {verb} {address} lladdr {lladdr} dev if{index}"
+        case NextHop(number, index, via):
+            return f"ip nexthop {verb} id {number} via {via} dev if{index}"
+        case NextHopGroup(number, members, buckets, _):
+            kind = f" type resilient buckets {buckets}" if buckets else ""
+            return f"ip nexthop {verb} id {number} group {'/'.join(map(str, members))}{kind}"
+        case Route() as route:
+            return f"ip route {verb} {_route(route)}"
+
+
+def _route(route: Route) -> str:
+    source = f" src {route.source}" if route.source else ""
+    return f"{route.prefix} nhid {route.nexthop_id}{source} table {route.table}"

@@ -1,0 +1,103 @@
+"""Settings below /proc/sys: those of a member device, and the few of the whole router.
+
+Router-wide settings are raised while a bundle needs them and put back afterwards; what they were is kept in
+a file, so that a daemon started anew still knows it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from zerotier_multi.files import write_atomic
+from zerotier_multi.plan import Plan
+
+HASH_POLICIES = ("net/ipv4/fib_multipath_hash_policy", "net/ipv6/fib_multipath_hash_policy")
+# The same on every router, so that both ends hash a flow alike; kernels from 6.11 have it.
+HASH_SEED, SEED = "net/ipv4/fib_multipath_hash_seed", "2054422528"
+RP_FILTER_ALL = "net/ipv4/conf/all/rp_filter"
+GLOBAL = (*HASH_POLICIES, HASH_SEED)
+
+
+class Sysctls:
+    """Reads and writes settings, and remembers what the router-wide ones were before us."""
+
+    def __init__(self, memory: Path, root: Path = Path("/proc/sys")) -> None:
+        self._memory, self._root = memory, root
+        self._before = self._load()
+        self._ours: dict[str, str] = {}
+
+    def read(self, name: str) -> str | None:
+        """Value of a setting, or None where this kernel has none of that name."""
+        try:
+            return (self._root / name).read_text().strip()
+        except OSError:
+            return None
+
+    def path(self, name: str) -> Path:
+        """File of a setting."""
+        return self._root / name
+
+    def apply(self, settings: Mapping[str, str]) -> list[str]:
+        """Set what differs; a sentence for each that cannot be set. A setting that does not exist is left out."""
+        problems = []
+        for name, value in settings.items():
+            found = self.read(name)
+            if found is not None and found != value:
+                problems += self._write(name, value)
+        return problems
+
+    def hold(self, settings: Mapping[str, str]) -> tuple[list[str], list[str]]:
+        """Hold router-wide settings at these values and give back those no longer named.
+
+        Returns problems, and a sentence for each setting that somebody else had changed under us.
+        """
+        problems, drifted = [], []
+        for name in [name for name in self._before if name not in settings]:
+            if self.read(name) == self._ours.get(name, self.read(name)):
+                problems += self._write(name, self._before[name])
+            del self._before[name]
+            self._ours.pop(name, None)
+        for name, value in settings.items():
+            found = self.read(name)
+            if found is None:
+                continue
+            if name not in self._before:
+                if found == value:
+                    continue
+                self._before[name] = found
+            elif found != value and self._ours.get(name) == value:
+                drifted.append(f"{name.replace('/', '.')} was set to {found} by another program; it is {value} again")
+            self._save()
+            if found != value:
+                problems += self._write(name, value)
+            self._ours[name] = value
+        self._save()
+        return problems, drifted
+
+    def _write(self, name: str, value: str) -> list[str]:
+        try:
+            (self._root / name).write_text(value)
+        except OSError as error:
+            return [f"sysctl {name.replace('/', '.')} cannot be set to {value} ({error.strerror})"]
+        return []
+
+    def _load(self) -> dict[str, str]:
+        try:
+            data = json.loads(self._memory.read_text())
+        except (OSError, ValueError):
+            return {}
+        return {k: v for k, v in data.items() if k in GLOBAL and isinstance(v, str)} if isinstance(data, dict) else {}
+
+    def _save(self) -> None:
+        if self._before or self._memory.exists():
+            write_atomic(self._memory, json.dumps(self._before).encode(), 0o600)
+
+
+def router_wide(plans: Iterable[Plan]) -> dict[str, str]:
+    """Router-wide settings that the plans need: none while every bundle has one instance."""
+    policies = [plan.hash_policy for plan in plans if plan.hash_policy is not None]
+    if not policies:
+        return {}
+    return {**{name: str(policies[0]) for name in HASH_POLICIES}, HASH_SEED: SEED}

@@ -1,0 +1,146 @@
+"""The plan: the whole wanted state of a bundle as plain data, and its form on disk.
+
+The conf script publishes it, the daemon and op mode read it. Everything in it is a string, a number, a
+boolean or a list of those, so that the JSON is the same thing.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, fields
+from typing import Any
+
+SCHEMA = 1
+
+
+class PlanError(ValueError):
+    """A plan file that cannot be used; the text says why in one sentence."""
+
+
+@dataclass(frozen=True)
+class InstancePlan:
+    """One process: where it lives, what it runs, its TAP and its addresses in the transit subnets."""
+
+    number: int
+    network_id: str
+    port: int
+    home: str
+    unit: str
+    device: str
+    engine: str  # absolute path of the program
+    cpus: tuple[int, ...]  # empty: not pinned
+    listen: tuple[str, ...]  # empty: every address of the underlay
+    transit: tuple[str, ...]  # own addresses with length, IPv4 first
+
+
+@dataclass(frozen=True)
+class PathPlan:
+    """Instance K to one remote in one address family: a next hop."""
+
+    remote: str
+    instance: int
+    family: int
+    device: str
+    via: str
+    nexthop_id: int
+    lladdr: str | None  # MAC of the remote's TAP where its identity is known: a permanent neighbour
+
+
+@dataclass(frozen=True)
+class GroupPlan:
+    """All paths to one remote in one family: a next-hop group. ``idle_timer`` is in seconds."""
+
+    remote: str
+    family: int
+    group_id: int
+    members: tuple[int, ...]  # next-hop ids in the order of the instances
+    buckets: int
+    idle_timer: int
+
+
+@dataclass(frozen=True)
+class RoutePlan:
+    """One prefix of a remote, reached over a group."""
+
+    prefix: str
+    group_id: int
+    source: str | None  # preferred source address: the loopback address of that family
+
+
+@dataclass(frozen=True)
+class HealthPlan:
+    """How the paths are probed: milliseconds and a count."""
+
+    enabled: bool
+    interval_ms: int
+    multiplier: int
+
+
+@dataclass(frozen=True)
+class PeerPlan:
+    """Instance K of a remote, as the instance K here has to know it in controller-free mode."""
+
+    remote: str
+    instance: int
+    identity: str
+    endpoints: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The wanted state of one bundle. ``mtu`` None means the best size the network allows."""
+
+    bundle: str
+    vrf: str | None
+    mtu: int | None
+    controller_free: bool
+    addresses: tuple[str, ...]
+    hash_policy: int | None  # None: one instance, the bundle needs none
+    instances: tuple[InstancePlan, ...]
+    paths: tuple[PathPlan, ...]
+    groups: tuple[GroupPlan, ...]
+    routes: tuple[RoutePlan, ...]
+    peers: tuple[PeerPlan, ...]
+    blacklist: tuple[str, ...]  # prefixes that are never the underlay
+    health: HealthPlan
+
+    def instance(self, number: int) -> InstancePlan | None:
+        """The instance with that number, or None."""
+        return next((i for i in self.instances if i.number == number), None)
+
+
+_PARTS: dict[str, type] = {
+    "instances": InstancePlan,
+    "paths": PathPlan,
+    "groups": GroupPlan,
+    "routes": RoutePlan,
+    "peers": PeerPlan,
+}
+
+
+def to_json(plan: Plan) -> str:
+    """The plan file's text; equal plans give equal texts."""
+    return json.dumps({"schema": SCHEMA, **asdict(plan)}, indent=1) + "\n"
+
+
+def from_json(text: str) -> Plan:
+    """Read a plan file's text. Raises :class:`PlanError` for a truncated, foreign or newer one."""
+    try:
+        data = json.loads(text)
+    except ValueError as error:
+        raise PlanError(f"not a whole JSON document ({error})") from None
+    if not isinstance(data, dict) or data.pop("schema", None) != SCHEMA:
+        raise PlanError(f"not a plan of schema {SCHEMA}")
+    try:
+        parts = {key: tuple(_build(kind, item) for item in data.pop(key)) for key, kind in _PARTS.items()}
+        health = _build(HealthPlan, data.pop("health"))
+        return _build(Plan, {**data, **parts, "health": health})
+    except (KeyError, TypeError, AttributeError) as error:
+        raise PlanError(f"not a plan of schema {SCHEMA} ({error})") from None
+
+
+def _build(kind: type, data: dict[str, Any]) -> Any:
+    unknown = set(data) - {f.name for f in fields(kind)}
+    if unknown:
+        raise TypeError(f"unknown field {sorted(unknown)[0]}")
+    return kind(**{key: tuple(value) if isinstance(value, list) else value for key, value in data.items()})

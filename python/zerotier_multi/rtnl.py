@@ -1,0 +1,347 @@
+"""The one door to the kernel's network state: links, addresses, neighbours, next hops, routes.
+
+Reads give frozen values, writes are one request each. Numbers are those of linux/rtnetlink.h, linux/if_link.h,
+linux/neighbour.h and linux/nexthop.h.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import socket
+import struct
+from dataclasses import dataclass
+
+from zerotier_multi.names import RT_PROTO
+from zerotier_multi.netlink import (
+    NLM_F_CREATE,
+    NLM_F_EXCL,
+    NLM_F_REPLACE,
+    RouteSocket,
+    attribute,
+    attributes,
+    nested,
+)
+
+RTM_NEWLINK, RTM_DELLINK, RTM_GETLINK, RTM_SETLINK = 16, 17, 18, 19
+RTM_NEWADDR, RTM_DELADDR, RTM_GETADDR = 20, 21, 22
+RTM_NEWROUTE, RTM_DELROUTE, RTM_GETROUTE = 24, 25, 26
+RTM_NEWNEIGH, RTM_DELNEIGH, RTM_GETNEIGH = 28, 29, 30
+RTM_NEWNEXTHOP, RTM_DELNEXTHOP, RTM_GETNEXTHOP = 104, 105, 106
+
+GROUP_LINK, GROUP_NEIGH, GROUP_IPV4_ADDR, GROUP_IPV4_ROUTE = 1, 3, 5, 7
+GROUP_IPV6_ADDR, GROUP_IPV6_ROUTE, GROUP_NEXTHOP = 9, 11, 32
+
+_IFF_UP, _IFF_LOWER_UP = 0x1, 0x10000
+_IFLA_IFNAME, _IFLA_MTU, _IFLA_MASTER, _IFLA_LINKINFO, _IFLA_IFALIAS, _IFLA_AF_SPEC = 3, 4, 10, 18, 20, 26
+_IFLA_INFO_KIND, _IFLA_INFO_DATA, _IFLA_VRF_TABLE = 1, 2, 1
+_IFLA_INET6_ADDR_GEN_MODE, _ADDR_GEN_NONE = 8, 1
+_IFA_ADDRESS, _IFA_LOCAL, _IFA_FLAGS, _IFA_F_NODAD, _IFA_F_PERMANENT = 1, 2, 8, 0x02, 0x80
+_IFA_F_DADFAILED = 0x08
+_NDA_DST, _NDA_LLADDR, _NUD_PERMANENT = 1, 2, 0x80
+_RTA_DST, _RTA_PRIORITY, _RTA_PREFSRC, _RTA_TABLE, _RTA_NH_ID = 1, 6, 7, 15, 30
+_RTN_UNICAST, _RT_SCOPE_UNIVERSE, RT_TABLE_MAIN = 1, 0, 254
+_NHA_ID, _NHA_GROUP, _NHA_GROUP_TYPE, _NHA_OIF, _NHA_GATEWAY, _NHA_RES_GROUP = 1, 2, 3, 5, 6, 12
+_NHA_RES_GROUP_BUCKETS, _NHA_RES_GROUP_IDLE_TIMER = 1, 2
+_NEXTHOP_GRP_TYPE_RES = 1
+_CLOCK_TICKS = 100  # USER_HZ: timers of next-hop groups are in 1/100 s
+
+
+@dataclass(frozen=True)
+class Link:
+    """A network device; ``table`` is the routing table of a VRF device, else None. ``mtu`` in bytes.
+
+    ``master`` is 0 for a device without one.
+    """
+
+    index: int
+    name: str
+    kind: str | None
+    mtu: int
+    up: bool
+    carrier: bool
+    master: int = 0
+    alias: str = ""
+    table: int | None = None
+
+
+@dataclass(frozen=True)
+class Address:
+    """An address with its length on a device."""
+
+    index: int
+    interface: str
+
+
+@dataclass(frozen=True)
+class Neighbour:
+    """A permanent neighbour entry."""
+
+    index: int
+    address: str
+    lladdr: str
+
+
+@dataclass(frozen=True)
+class NextHop:
+    """A next-hop object with a gateway."""
+
+    id: int
+    index: int
+    via: str
+
+
+@dataclass(frozen=True)
+class NextHopGroup:
+    """A group of next hops; ``buckets`` 0 is a plain multipath group. ``idle_timer`` in seconds."""
+
+    id: int
+    members: tuple[int, ...]
+    buckets: int = 0
+    idle_timer: int = 0
+
+
+@dataclass(frozen=True)
+class Route:
+    """A route over a next-hop group."""
+
+    prefix: str
+    nexthop_id: int
+    source: str | None
+    table: int
+
+
+def _family(text: str) -> int:
+    return socket.AF_INET6 if ":" in text else socket.AF_INET
+
+
+def _packed(address: str) -> bytes:
+    return ipaddress.ip_address(address).packed
+
+
+def _u32(data: bytes) -> int:
+    return int(struct.unpack_from("=I", data)[0])
+
+
+class Rtnl:
+    """Reads and writes of the kernel's network state. Every write raises KernelError when it is refused."""
+
+    def __init__(self) -> None:
+        self._socket = RouteSocket()
+
+    def close(self) -> None:
+        """Close the door."""
+        self._socket.close()
+
+    # -- reads
+
+    def links(self) -> dict[str, Link]:
+        """All devices by name."""
+        found = {}
+        for body in self._socket.dump(RTM_GETLINK, struct.pack("=BxHiII", 0, 0, 0, 0, 0)):
+            link = parse_link(body)
+            found[link.name] = link
+        return found
+
+    def addresses(self) -> set[Address]:
+        """All permanent addresses of both families that are in use."""
+        found = set()
+        for body in self._socket.dump(RTM_GETADDR, struct.pack("=BBBBi", 0, 0, 0, 0, 0)):
+            family, length, _flags, _scope, index = struct.unpack_from("=BBBBi", body)
+            if family not in (socket.AF_INET, socket.AF_INET6):
+                continue
+            values = attributes(body[8:])
+            flags = _u32(values[_IFA_FLAGS]) if _IFA_FLAGS in values else _flags
+            if not flags & _IFA_F_PERMANENT or flags & _IFA_F_DADFAILED:
+                continue
+            address = ipaddress.ip_address(values.get(_IFA_LOCAL) or values[_IFA_ADDRESS])
+            found.add(Address(index, f"{address}/{length}"))
+        return found
+
+    def permanent_neighbours(self) -> set[Neighbour]:
+        """All permanent neighbour entries."""
+        found = set()
+        for body in self._socket.dump(RTM_GETNEIGH, struct.pack("=BxxxiHBB", 0, 0, 0, 0, 0)):
+            _family_, index, state, _flags, _type = struct.unpack_from("=BxxxiHBB", body)
+            values = attributes(body[12:])
+            if state & _NUD_PERMANENT and _NDA_DST in values and len(values.get(_NDA_LLADDR, b"")) == 6:
+                address = str(ipaddress.ip_address(values[_NDA_DST]))
+                found.add(Neighbour(index, address, values[_NDA_LLADDR].hex(":")))
+        return found
+
+    def nexthops(self) -> tuple[dict[int, NextHop], dict[int, NextHopGroup], dict[int, int]]:
+        """Our next hops and groups by id, and every id of all programs with its protocol number."""
+        single, groups, protocols = {}, {}, {}
+        for body in self._socket.dump(RTM_GETNEXTHOP, struct.pack("=BBBxI", 0, 0, 0, 0)):
+            family, _scope, protocol, _flags = struct.unpack_from("=BBBxI", body)
+            values = attributes(body[8:])
+            number = _u32(values[_NHA_ID])
+            protocols[number] = protocol
+            if protocol != RT_PROTO:
+                continue
+            if _NHA_GROUP in values:
+                groups[number] = _parse_group(number, values)
+            elif _NHA_GATEWAY in values and _NHA_OIF in values:
+                via = str(ipaddress.ip_address(values[_NHA_GATEWAY]))
+                single[number] = NextHop(number, _u32(values[_NHA_OIF]), via)
+        return single, groups, protocols
+
+    def our_routes(self) -> set[Route]:
+        """Routes of both families with our protocol number."""
+        found = set()
+        for family in (socket.AF_INET, socket.AF_INET6):
+            request = struct.pack("=BBBBBBBBI", family, 0, 0, 0, 0, RT_PROTO, 0, 0, 0)
+            for body in self._socket.dump(RTM_GETROUTE, request):
+                _f, length, _s, _tos, table, protocol, _scope, _type, flags = struct.unpack_from("=BBBBBBBBI", body)
+                if protocol != RT_PROTO:
+                    continue
+                values = attributes(body[12:])
+                zero = bytes(4 if family == socket.AF_INET else 16)
+                prefix = f"{ipaddress.ip_address(values.get(_RTA_DST, zero))}/{length}"
+                source = values.get(_RTA_PREFSRC)
+                found.add(
+                    Route(
+                        prefix,
+                        _u32(values[_RTA_NH_ID]) if _RTA_NH_ID in values else 0,
+                        str(ipaddress.ip_address(source)) if source else None,
+                        _u32(values[_RTA_TABLE]) if _RTA_TABLE in values else table,
+                    )
+                )
+        return found
+
+    # -- writes
+
+    def add_link(self, name: str, kind: str, alias: str) -> None:
+        """Make a virtual device without settings (``dummy``, ``bridge``), its owner marked in its alias."""
+        values = attribute(_IFLA_IFNAME, name) + nested(_IFLA_LINKINFO, attribute(_IFLA_INFO_KIND, kind))
+        self._link(RTM_NEWLINK, 0, values, NLM_F_CREATE | NLM_F_EXCL)
+        self._link(RTM_NEWLINK, 0, attribute(_IFLA_IFNAME, name) + attribute(_IFLA_IFALIAS, alias.encode()))
+
+    def delete_link(self, index: int) -> None:
+        """Delete a device."""
+        self._link(RTM_DELLINK, index, b"")
+
+    def set_link(self, index: int, *, up: bool | None = None, mtu: int | None = None, master: int | None = None) -> None:
+        """Change what is given: up or down, MTU in bytes, master device (0: none)."""
+        values = b""
+        if mtu is not None:
+            values += attribute(_IFLA_MTU, mtu)
+        if master is not None:
+            values += attribute(_IFLA_MASTER, master)
+        self._link(RTM_NEWLINK, index, values, up=up)
+
+    def no_link_local(self, index: int) -> None:
+        """Keep the kernel from giving a device an IPv6 link-local address by itself."""
+        inet6 = nested(socket.AF_INET6, attribute(_IFLA_INET6_ADDR_GEN_MODE, bytes([_ADDR_GEN_NONE])))
+        self._link(RTM_SETLINK, index, nested(_IFLA_AF_SPEC, inet6))
+
+    def _link(self, kind: int, index: int, values: bytes, flags: int = 0, up: bool | None = None) -> None:
+        change = _IFF_UP if up is not None else 0
+        body = struct.pack("=BxHiII", 0, 0, index, _IFF_UP if up else 0, change)
+        self._socket.request(kind, body + values, flags)
+
+    def add_address(self, address: Address) -> None:
+        """Give a device an address, in use at once (no duplicate address detection)."""
+        self._address(RTM_NEWADDR, address, NLM_F_CREATE | NLM_F_REPLACE)
+
+    def delete_address(self, address: Address) -> None:
+        """Take an address from a device."""
+        self._address(RTM_DELADDR, address)
+
+    def _address(self, kind: int, address: Address, flags: int = 0) -> None:
+        interface = ipaddress.ip_interface(address.interface)
+        family = _family(address.interface)
+        body = struct.pack("=BBBBi", family, interface.network.prefixlen, 0, 0, address.index)
+        body += attribute(_IFA_LOCAL, interface.ip.packed) + attribute(_IFA_ADDRESS, interface.ip.packed)
+        if family == socket.AF_INET6:
+            body += attribute(_IFA_FLAGS, _IFA_F_NODAD)
+        self._socket.request(kind, body, flags)
+
+    def set_neighbour(self, neighbour: Neighbour) -> None:
+        """Make or correct a permanent neighbour entry."""
+        body = struct.pack("=BxxxiHBB", _family(neighbour.address), neighbour.index, _NUD_PERMANENT, 0, 0)
+        body += attribute(_NDA_DST, _packed(neighbour.address))
+        body += attribute(_NDA_LLADDR, bytes.fromhex(neighbour.lladdr.replace(":", "")))
+        self._socket.request(RTM_NEWNEIGH, body, NLM_F_CREATE | NLM_F_REPLACE)
+
+    def delete_neighbour(self, neighbour: Neighbour) -> None:
+        """Delete a neighbour entry."""
+        body = struct.pack("=BxxxiHBB", _family(neighbour.address), neighbour.index, 0, 0, 0)
+        self._socket.request(RTM_DELNEIGH, body + attribute(_NDA_DST, _packed(neighbour.address)))
+
+    def set_nexthop(self, nexthop: NextHop) -> None:
+        """Make or replace a next hop; routes and groups that use it follow at once."""
+        body = struct.pack("=BBBxI", _family(nexthop.via), 0, RT_PROTO, 0)
+        body += attribute(_NHA_ID, nexthop.id) + attribute(_NHA_OIF, nexthop.index)
+        body += attribute(_NHA_GATEWAY, _packed(nexthop.via))
+        self._socket.request(RTM_NEWNEXTHOP, body, NLM_F_CREATE | NLM_F_REPLACE)
+
+    def set_group(self, group: NextHopGroup) -> None:
+        """Make or replace a group. ``buckets`` of an existing group cannot change; the kernel says so."""
+        body = struct.pack("=BBBxI", 0, 0, RT_PROTO, 0) + attribute(_NHA_ID, group.id)
+        body += attribute(_NHA_GROUP, b"".join(struct.pack("=IBBH", member, 0, 0, 0) for member in group.members))
+        if group.buckets:
+            body += attribute(_NHA_GROUP_TYPE, struct.pack("=H", _NEXTHOP_GRP_TYPE_RES))
+            body += nested(
+                _NHA_RES_GROUP,
+                attribute(_NHA_RES_GROUP_BUCKETS, struct.pack("=H", group.buckets)),
+                attribute(_NHA_RES_GROUP_IDLE_TIMER, group.idle_timer * _CLOCK_TICKS),
+            )
+        self._socket.request(RTM_NEWNEXTHOP, body, NLM_F_CREATE | NLM_F_REPLACE)
+
+    def delete_nexthop(self, number: int) -> None:
+        """Delete a next hop or a group; routes over it go with it."""
+        self._socket.request(RTM_DELNEXTHOP, struct.pack("=BBBxI", 0, 0, 0, 0) + attribute(_NHA_ID, number))
+
+    def add_route(self, route: Route) -> None:
+        """Make a route; refused where a route of somebody else to the same prefix stands."""
+        self._route(RTM_NEWROUTE, route, NLM_F_CREATE | NLM_F_EXCL)
+
+    def replace_route(self, route: Route) -> None:
+        """Move a route that is ours to another group or source without a gap."""
+        self._route(RTM_NEWROUTE, route, NLM_F_CREATE | NLM_F_REPLACE)
+
+    def delete_route(self, route: Route) -> None:
+        """Delete a route."""
+        self._route(RTM_DELROUTE, route)
+
+    def _route(self, kind: int, route: Route, flags: int = 0) -> None:
+        network = ipaddress.ip_network(route.prefix)
+        family = _family(route.prefix)
+        body = struct.pack(
+            "=BBBBBBBBI", family, network.prefixlen, 0, 0, 0, RT_PROTO, _RT_SCOPE_UNIVERSE, _RTN_UNICAST, 0
+        )
+        body += attribute(_RTA_DST, network.network_address.packed) + attribute(_RTA_TABLE, route.table)
+        body += attribute(_RTA_NH_ID, route.nexthop_id)
+        if route.source and kind == RTM_NEWROUTE:
+            body += attribute(_RTA_PREFSRC, _packed(route.source))
+        self._socket.request(kind, body, flags)
+
+
+def parse_link(body: bytes) -> Link:
+    """A Link out of the body of an RTM_NEWLINK or RTM_DELLINK message."""
+    _family_, _type, index, flags, _change = struct.unpack_from("=BxHiII", body)
+    values = attributes(body[16:])
+    info = attributes(values.get(_IFLA_LINKINFO, b""))
+    kind = info[_IFLA_INFO_KIND].rstrip(b"\0").decode() if _IFLA_INFO_KIND in info else None
+    data = attributes(info.get(_IFLA_INFO_DATA, b"")) if kind == "vrf" else {}
+    return Link(
+        index=index,
+        name=values.get(_IFLA_IFNAME, b"").rstrip(b"\0").decode(),
+        kind=kind,
+        mtu=_u32(values[_IFLA_MTU]) if _IFLA_MTU in values else 0,
+        up=bool(flags & _IFF_UP),
+        carrier=bool(flags & _IFF_LOWER_UP),
+        master=_u32(values[_IFLA_MASTER]) if _IFLA_MASTER in values else 0,
+        alias=values.get(_IFLA_IFALIAS, b"").rstrip(b"\0").decode("utf-8", "replace"),
+        table=_u32(data[_IFLA_VRF_TABLE]) if _IFLA_VRF_TABLE in data else None,
+    )
+
+
+def _parse_group(number: int, values: dict[int, bytes]) -> NextHopGroup:
+    content = values[_NHA_GROUP]
+    members = tuple(_u32(content[at : at + 4]) for at in range(0, len(content), 8))
+    resilient = attributes(values.get(_NHA_RES_GROUP, b""))
+    if _NHA_RES_GROUP_BUCKETS not in resilient:
+        return NextHopGroup(number, members)
+    buckets = struct.unpack_from("=H", resilient[_NHA_RES_GROUP_BUCKETS])[0]
+    return NextHopGroup(number, members, buckets, _u32(resilient[_NHA_RES_GROUP_IDLE_TIMER]) // _CLOCK_TICKS)

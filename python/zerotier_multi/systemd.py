@@ -1,0 +1,110 @@
+"""The one door to systemd: ``systemctl``, a few calls, several units each."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from zerotier_multi import names
+from zerotier_multi.files import write_atomic
+from zerotier_multi.units import DIGEST_VARIABLE
+
+
+class SystemdError(RuntimeError):
+    """systemctl refused; the text is its own first line."""
+
+
+@dataclass(frozen=True)
+class UnitState:
+    """State of a unit; ``pid`` 0 means that no process runs."""
+
+    active: str  # ActiveState: active, activating, inactive, failed …
+    pid: int
+    restarts: int
+
+    @property
+    def running(self) -> bool:
+        """Whether it runs or systemd is about to run it."""
+        return self.active in ("active", "activating", "reloading")
+
+
+def systemctl(*arguments: str, check: bool = True) -> str:
+    """Run systemctl and return what it printed. Raises :class:`SystemdError` when it fails."""
+    done = subprocess.run(
+        ["systemctl", "--no-ask-password", *arguments],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if check and done.returncode != 0:
+        reason = done.stderr.strip().splitlines() or [f"exit code {done.returncode}"]
+        raise SystemdError(f"systemctl {' '.join(arguments[:2])}: {reason[0]}")
+    return done.stdout
+
+
+def unit_states(units: Sequence[str]) -> dict[str, UnitState]:
+    """State of each unit, in one call; a unit that does not exist is inactive."""
+    if not units:
+        return {}
+    answer = systemctl("show", "--property=Id,ActiveState,MainPID,NRestarts", *units)
+    found = {}
+    for unit, block in zip(units, answer.strip().split("\n\n"), strict=True):
+        values = dict(line.split("=", 1) for line in block.splitlines() if "=" in line)
+        found[unit] = UnitState(values["ActiveState"], int(values.get("MainPID") or 0), int(values.get("NRestarts") or 0))
+    return found
+
+
+def loaded_instances(bundle: str) -> list[str]:
+    """Units of instances of a bundle that systemd has loaded or that have a drop-in, sorted."""
+    answer = systemctl("list-units", "--all", "--plain", "--no-legend", "--full", f"zerotier-multi@{bundle}-*.service")
+    units = {line.split()[0] for line in answer.splitlines() if line.split()}
+    units |= {path.name[: -len(".d")] for path in names.UNIT_DROPIN_ROOT.glob(f"zerotier-multi@{bundle}-*.service.d")}
+    return sorted(units)
+
+
+def started_digest(pid: int, proc: Path = Path("/proc")) -> str | None:
+    """Digest of the settings a process was started under, or None when it is gone or has none."""
+    try:
+        environment = (proc / str(pid) / "environ").read_bytes().split(b"\0")
+    except OSError:
+        return None
+    prefix = f"{DIGEST_VARIABLE}=".encode()
+    return next((item[len(prefix) :].decode() for item in environment if item.startswith(prefix)), None)
+
+
+def repin(pid: int, cpus: Sequence[int], everywhere: Sequence[int], proc: Path = Path("/proc")) -> bool:
+    """Move all threads of a running process to ``cpus`` (none: to ``everywhere``); True when that changed something.
+
+    A thread that ends meanwhile is no error.
+    """
+    wanted, changed = set(cpus or everywhere), False
+    for task in sorted((proc / str(pid) / "task").glob("*")):
+        try:
+            if os.sched_getaffinity(int(task.name)) != wanted:
+                os.sched_setaffinity(int(task.name), wanted)
+                changed = True
+        except OSError:
+            continue
+    return changed
+
+
+def apply_dropins(wanted: Mapping[str, str], gone: Sequence[str]) -> bool:
+    """Write and remove drop-ins; tells systemd, and returns True, only when one changed. Raises OSError."""
+    changed = False
+    for unit, text in wanted.items():
+        directory = names.UNIT_DROPIN_ROOT / f"{unit}.d"
+        directory.mkdir(parents=True, exist_ok=True)
+        changed |= write_atomic(directory / names.DROPIN_NAME, text.encode())
+    for unit in gone:
+        directory = names.UNIT_DROPIN_ROOT / f"{unit}.d"
+        if (directory / names.DROPIN_NAME).exists():
+            (directory / names.DROPIN_NAME).unlink()
+            directory.rmdir()
+            changed = True
+    if changed:
+        systemctl("daemon-reload")
+    return changed

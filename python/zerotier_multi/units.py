@@ -1,0 +1,27 @@
+"""Text of the drop-in that makes the packaged template unit into one instance; pure."""
+
+from __future__ import annotations
+
+from zerotier_multi.cpu import format_cpu_list
+from zerotier_multi.plan import InstancePlan
+
+DIGEST_VARIABLE = "ZEROTIER_MULTI_DIGEST"
+
+
+def dropin(instance: InstancePlan, restart_digest: str) -> str:
+    """Content of ``/run/systemd/system/<unit>.d/10-plan.conf``.
+
+    The lock keeps a second process off the same home, which zerotier-one itself would allow. The digest in
+    the environment says under which settings a running process was started.
+    """
+    lines = [
+        "[Service]",
+        f"Environment={DIGEST_VARIABLE}={restart_digest}",
+        f"ExecStart=/usr/bin/flock --no-fork --nonblock --conflict-exit-code 75 {instance.home}/.lock "
+        f"{instance.engine} -U -p{instance.port} {instance.home}",
+        f"ReadWritePaths={instance.home}",
+    ]
+    if instance.cpus:
+        cpus = format_cpu_list(instance.cpus)
+        lines += [f"CPUAffinity={cpus.replace(',', ' ')}", f"AllowedCPUs={cpus}"]
+    return "\n".join(lines) + "\n"
