@@ -1,0 +1,514 @@
+#include "node.h"
+
+#include "state.h"
+
+#include <arpa/inet.h>
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <ifaddrs.h>
+#include <linux/netlink.h>
+#include <linux/rtnetlink.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define SETTINGS_LIMIT (1 << 20)
+#define LOOK_MS 2000     /* how often files and multicast groups are looked at without an event */
+#define MAX_GROUPS 256
+#define ETHERNET_HEADER 14
+
+struct group {
+	uint64_t mac;
+	uint32_t adi;
+	bool seen;
+};
+
+/* A network that is joined. The struct outlives the network, because a thread of the core may still hold it. */
+struct network {
+	struct node *node;
+	uint64_t nwid, mac;
+	unsigned int mtu;
+	struct tap *volatile tap;
+	pthread_t reader;
+	volatile bool stop, leaving;
+	struct group groups[MAX_GROUPS];
+	size_t group_count;
+};
+
+struct node {
+	core_node *core;
+	char home[HOME_MAX];
+	unsigned int port;
+	uint64_t address;
+	char public_identity[256];
+	volatile bool online, stop, collision, identity_lost;
+	volatile int64_t deadline;
+	struct underlay *underlay;
+	pthread_t receiver;
+	int wake, netlink;
+	pthread_mutex_t lock; /* of networks and settings */
+	struct network *networks[MAX_NETWORKS];
+	size_t network_count;
+	struct settings *settings;
+	struct timespec settings_seen;
+};
+
+void tap_gather_here(void);
+
+/* -- callbacks of the core */
+
+static void on_state_put(core_node *core, void *user, void *thread, int type, const uint64_t id[2], const void *data,
+                         int length) {
+	(void)core, (void)thread;
+	struct node *node = user;
+	if (!state_put(node->home, type, id, data, length)) node->identity_lost = true;
+}
+
+static int on_state_get(core_node *core, void *user, void *thread, int type, const uint64_t id[2], void *data,
+                        unsigned int size) {
+	(void)core, (void)thread;
+	return state_get(((struct node *)user)->home, type, id, data, size);
+}
+
+static int on_wire_send(core_node *core, void *user, void *thread, int64_t socket, const struct sockaddr_storage *to,
+                        const void *data, unsigned int length, unsigned int ttl) {
+	(void)core, (void)thread, (void)ttl;
+	return underlay_send(((struct node *)user)->underlay, socket, to, data, length) ? 0 : -1;
+}
+
+static void put_mac(unsigned char *at, uint64_t mac) {
+	for (int i = 0; i < 6; i++) at[i] = (unsigned char)(mac >> (40 - 8 * i));
+}
+
+static uint64_t get_mac(const unsigned char *at) {
+	uint64_t mac = 0;
+	for (int i = 0; i < 6; i++) mac = mac << 8 | at[i];
+	return mac;
+}
+
+static void on_frame(core_node *core, void *user, void *thread, uint64_t nwid, void **where, uint64_t source,
+                     uint64_t destination, unsigned int type, unsigned int vlan, const void *data, unsigned int length) {
+	(void)core, (void)user, (void)thread, (void)nwid, (void)vlan;
+	struct network *network = *where;
+	unsigned char frame[ETHERNET_HEADER + 16384];
+	if (!network || !network->tap || length > sizeof frame - ETHERNET_HEADER) return;
+	put_mac(frame, destination);
+	put_mac(frame + 6, source);
+	frame[12] = (unsigned char)(type >> 8);
+	frame[13] = (unsigned char)type;
+	memcpy(frame + ETHERNET_HEADER, data, length);
+	tap_write(network->tap, frame, ETHERNET_HEADER + length);
+}
+
+static void *read_tap(void *argument);
+
+static void device_name(struct node *node, uint64_t nwid, char name[IFNAMSIZ]) {
+	char path[HOME_MAX + 16];
+	snprintf(path, sizeof path, "%s/devicemap", node->home);
+	name[0] = 0;
+	char *map = read_file(path, SETTINGS_LIMIT, NULL);
+	if (map) devicemap_lookup(map, nwid, name);
+	free(map);
+}
+
+/* Runs under locks of the core: it must not ask the core anything. */
+static int on_network(core_node *core, void *user, void *thread, uint64_t nwid, void **where, int operation,
+                      const struct core_network *config) {
+	(void)core, (void)thread;
+	struct node *node = user;
+	struct network *network = *where;
+	if (!network) return 0;
+	if (operation == CORE_NET_DOWN || operation == CORE_NET_DESTROY) {
+		network->leaving = true;
+		uint64_t one = 1;
+		(void)!write(node->wake, &one, sizeof one);
+		return 0;
+	}
+	network->mac = config->mac;
+	unsigned int mtu = config->mtu >= 1280 && config->mtu <= 10000 ? config->mtu : 2800;
+	if (!network->tap) {
+		unsigned char mac[6];
+		char name[IFNAMSIZ];
+		put_mac(mac, config->mac);
+		device_name(node, nwid, name);
+		struct tap *tap = tap_open(name, mac, mtu);
+		if (!tap) return -1;
+		network->tap = tap;
+		network->mtu = mtu;
+		if (pthread_create(&network->reader, NULL, read_tap, network) != 0) return -1;
+		say("network %016llx on device %s, mtu %u", (unsigned long long)nwid, tap_name(tap), mtu);
+	} else if (network->mtu != mtu) {
+		network->mtu = mtu;
+		tap_set_mtu(network->tap, mtu);
+	}
+	return 0;
+}
+
+static void on_event(core_node *core, void *user, void *thread, int event, const void *data) {
+	(void)core, (void)thread, (void)data;
+	struct node *node = user;
+	if (event == CORE_EVENT_ONLINE) node->online = true;
+	if (event == CORE_EVENT_OFFLINE) node->online = false;
+	if (event == CORE_EVENT_IDENTITY_COLLISION) {
+		node->collision = true;
+		node_stop(node);
+	}
+}
+
+/* No tunnel inside a tunnel: blacklisted prefixes, and every address that one of our own devices has. */
+static int on_path_check(core_node *core, void *user, void *thread, uint64_t peer, int64_t socket,
+                         const struct sockaddr_storage *to) {
+	(void)core, (void)thread, (void)peer, (void)socket;
+	struct node *node = user;
+	pthread_mutex_lock(&node->lock);
+	bool excluded = address_excluded(node->settings, to);
+	pthread_mutex_unlock(&node->lock);
+	return !excluded;
+}
+
+static int on_path_lookup(core_node *core, void *user, void *thread, uint64_t peer, int family,
+                          struct sockaddr_storage *found) {
+	(void)core, (void)thread;
+	struct node *node = user;
+	int count = 0;
+	pthread_mutex_lock(&node->lock);
+	for (size_t i = 0; i < node->settings->try_count; i++) {
+		const struct try_address *entry = &node->settings->tries[i];
+		if (entry->node != peer || (family != -1 && entry->address.ss_family != family)) continue;
+		if (count++ == 0 || rand() % count == 0) *found = entry->address;
+	}
+	pthread_mutex_unlock(&node->lock);
+	return count > 0;
+}
+
+/* -- threads */
+
+static void frame_in(void *context, const unsigned char *frame, size_t length) {
+	struct network *network = context;
+	unsigned int type = (unsigned int)frame[12] << 8 | frame[13];
+	if (length <= ETHERNET_HEADER || length - ETHERNET_HEADER > 10000) return;
+	ZT_Node_processVirtualNetworkFrame(network->node->core, NULL, now_ms(), network->nwid, get_mac(frame + 6),
+	                                   get_mac(frame), type, 0, frame + ETHERNET_HEADER,
+	                                   (unsigned int)(length - ETHERNET_HEADER), &network->node->deadline);
+}
+
+static void *read_tap(void *argument) {
+	struct network *network = argument;
+	tap_receive(network->tap, frame_in, network, io_flush, &network->stop);
+	return NULL;
+}
+
+static void packet_in(void *context, int64_t socket, const struct sockaddr_storage *from, const unsigned char *packet,
+                      size_t length) {
+	struct node *node = context;
+	int result = ZT_Node_processWirePacket(node->core, NULL, now_ms(), socket, from, packet, (unsigned int)length,
+	                                       &node->deadline);
+	if (result >= 100 && result < 1000) {
+		say("the core failed with code %d", result);
+		node_stop(node);
+	}
+}
+
+static void *receive(void *argument) {
+	struct node *node = argument;
+	tap_gather_here();
+	underlay_receive(node->underlay, packet_in, node, io_flush, &node->stop);
+	return NULL;
+}
+
+/* -- what is looked at from time to time */
+
+static void add_group(struct network *network, uint64_t mac, uint32_t adi) {
+	for (size_t i = 0; i < network->group_count; i++) {
+		if (network->groups[i].mac != mac || network->groups[i].adi != adi) continue;
+		network->groups[i].seen = true;
+		return;
+	}
+	if (network->group_count == MAX_GROUPS) return;
+	network->groups[network->group_count++] = (struct group){mac, adi, true};
+	ZT_Node_multicastSubscribe(network->node->core, NULL, network->nwid, mac, adi);
+}
+
+/* Subscribe to the multicast groups of the device, and to ARP for each of its IPv4 addresses. */
+static void look_at_groups(struct network *network) {
+	for (size_t i = 0; i < network->group_count; i++) network->groups[i].seen = false;
+	FILE *file = fopen("/proc/net/dev_mcast", "re");
+	char line[256], device[64], mac[16];
+	while (file && fgets(line, sizeof line, file)) {
+		uint64_t value;
+		if (sscanf(line, "%*d %63s %*d %*d %15s", device, mac) == 2 && strcmp(device, tap_name(network->tap)) == 0 &&
+		    strlen(mac) == 12 && parse_hex(mac, 12, &value))
+			add_group(network, value, 0);
+	}
+	if (file) fclose(file);
+	struct ifaddrs *all = NULL;
+	if (getifaddrs(&all) < 0) all = NULL;
+	for (struct ifaddrs *entry = all; entry; entry = entry->ifa_next)
+		if (entry->ifa_addr && entry->ifa_addr->sa_family == AF_INET && strcmp(entry->ifa_name, tap_name(network->tap)) == 0)
+			add_group(network, 0xffffffffffffULL, ntohl(((struct sockaddr_in *)entry->ifa_addr)->sin_addr.s_addr));
+	freeifaddrs(all);
+	for (size_t i = 0; i < network->group_count;) {
+		struct group *group = &network->groups[i];
+		if (group->seen) {
+			i++;
+			continue;
+		}
+		ZT_Node_multicastUnsubscribe(network->node->core, network->nwid, group->mac, group->adi);
+		*group = network->groups[--network->group_count];
+	}
+}
+
+static void apply_physical(struct node *node) {
+	ZT_Node_setPhysicalPathConfiguration(node->core, NULL, NULL);
+	for (size_t i = 0; i < node->settings->physical_count; i++) {
+		const struct physical_path *path = &node->settings->physical[i];
+		if (!path->mtu && !path->trusted_path_id) continue;
+		struct sockaddr_storage network = {0};
+		network.ss_family = (sa_family_t)path->prefix.family;
+		if (path->prefix.family == AF_INET) {
+			memcpy(&((struct sockaddr_in *)&network)->sin_addr, path->prefix.bytes, 4);
+			((struct sockaddr_in *)&network)->sin_port = htons((uint16_t)path->prefix.length);
+		} else {
+			memcpy(&((struct sockaddr_in6 *)&network)->sin6_addr, path->prefix.bytes, 16);
+			((struct sockaddr_in6 *)&network)->sin6_port = htons((uint16_t)path->prefix.length);
+		}
+		struct core_path_config config = {path->trusted_path_id, path->mtu};
+		ZT_Node_setPhysicalPathConfiguration(node->core, &network, &config);
+	}
+}
+
+/* Read local.conf when it is newer. False with a line said when it is broken; the last good one stays. */
+static bool look_at_settings(struct node *node, bool *changed) {
+	char path[HOME_MAX + 16], reason[160];
+	snprintf(path, sizeof path, "%s/local.conf", node->home);
+	struct stat info;
+	*changed = false;
+	bool exists = stat(path, &info) == 0;
+	if (exists && node->settings && info.st_mtim.tv_sec == node->settings_seen.tv_sec &&
+	    info.st_mtim.tv_nsec == node->settings_seen.tv_nsec)
+		return true;
+	if (!exists && node->settings) return true;
+	size_t length = 2;
+	char *text = exists ? read_file(path, SETTINGS_LIMIT, &length) : strdup("{}");
+	struct settings *fresh = text ? settings_parse(text, length, reason, sizeof reason) : NULL;
+	if (!fresh) say("%s cannot be used (%s)", path, text ? reason : strerror(errno));
+	free(text);
+	node->settings_seen = exists ? info.st_mtim : (struct timespec){0, 0};
+	if (!fresh) return false;
+	pthread_mutex_lock(&node->lock);
+	settings_free(node->settings);
+	node->settings = fresh;
+	pthread_mutex_unlock(&node->lock);
+	*changed = true;
+	return true;
+}
+
+static void tell_addresses(struct node *node) {
+	struct sockaddr_storage addresses[64];
+	size_t count = underlay_addresses(node->underlay, addresses, 64);
+	ZT_Node_clearLocalInterfaceAddresses(node->core);
+	for (size_t i = 0; i < count; i++) ZT_Node_addLocalInterfaceAddress(node->core, &addresses[i]);
+}
+
+static void reap(struct node *node) {
+	pthread_mutex_lock(&node->lock);
+	for (size_t i = 0; i < node->network_count;) {
+		struct network *network = node->networks[i];
+		if (!network->leaving) {
+			i++;
+			continue;
+		}
+		node->networks[i] = node->networks[--node->network_count];
+		pthread_mutex_unlock(&node->lock);
+		if (network->tap) {
+			network->stop = true;
+			tap_wake(network->tap);
+			pthread_join(network->reader, NULL);
+			tap_close(network->tap);
+		}
+		pthread_mutex_lock(&node->lock);
+	}
+	pthread_mutex_unlock(&node->lock);
+}
+
+static void look_around(struct node *node) {
+	bool changed, taken;
+	if (look_at_settings(node, &changed) && changed) apply_physical(node);
+	if (underlay_rebind(node->underlay, node->settings, &taken)) tell_addresses(node);
+	for (size_t i = 0; i < node->network_count; i++)
+		if (node->networks[i]->tap && !node->networks[i]->leaving) look_at_groups(node->networks[i]);
+}
+
+static int open_netlink(void) {
+	int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, NETLINK_ROUTE);
+	struct sockaddr_nl address = {.nl_family = AF_NETLINK, .nl_groups = RTMGRP_LINK | RTMGRP_IPV4_IFADDR | RTMGRP_IPV6_IFADDR};
+	if (fd >= 0) bind(fd, (struct sockaddr *)&address, sizeof address);
+	return fd;
+}
+
+/* -- life */
+
+static bool check_identity(const char *home) {
+	char path[HOME_MAX + 32];
+	snprintf(path, sizeof path, "%s/identity.secret", home);
+	char *text = read_file(path, 4096, NULL);
+	if (!text) {
+		if (errno == ENOENT) return true;
+		say("%s cannot be read: %s", path, strerror(errno));
+		return false;
+	}
+	bool good = identity_sound(text);
+	explicit_bzero(text, strlen(text));
+	free(text);
+	if (!good) say("%s is corrupt; it is left as it is, restore it or move it aside", path);
+	return good;
+}
+
+static void join_known(struct node *node) {
+	char path[HOME_MAX + 16];
+	snprintf(path, sizeof path, "%s/networks.d", node->home);
+	DIR *directory = opendir(path);
+	struct dirent *entry;
+	while (directory && (entry = readdir(directory))) {
+		uint64_t nwid;
+		if (strlen(entry->d_name) == 21 && strcmp(entry->d_name + 16, ".conf") == 0 && parse_hex(entry->d_name, 16, &nwid))
+			node_join(node, nwid);
+	}
+	if (directory) closedir(directory);
+}
+
+static bool open_core(struct node *node) {
+	static const struct core_callbacks callbacks = {0,          on_state_put, on_state_get,  on_wire_send, on_frame,
+	                                                on_network, on_event,     on_path_check, on_path_lookup};
+	if (ZT_Node_new(&node->core, node, NULL, &callbacks, now_ms()) != CORE_OK || node->identity_lost) {
+		say("the node cannot be started in %s; its identity is unusable or the disk refuses", node->home);
+		return false;
+	}
+	struct core_status status;
+	ZT_Node_status(node->core, &status);
+	node->address = status.address;
+	snprintf(node->public_identity, sizeof node->public_identity, "%s", status.public_identity);
+	return true;
+}
+
+struct node *node_start(const char *home, unsigned int port) {
+	struct node *node = calloc(1, sizeof *node);
+	snprintf(node->home, sizeof node->home, "%s", home);
+	pthread_mutex_init(&node->lock, NULL);
+	node->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	node->netlink = open_netlink();
+	bool changed, taken = false;
+	if (!check_identity(home) || !look_at_settings(node, &changed)) return NULL;
+	node->port = port ? port : node->settings->primary_port ? node->settings->primary_port : 9993;
+	node->underlay = underlay_open(node->port);
+	underlay_rebind(node->underlay, node->settings, &taken);
+	if (taken) {
+		say("UDP port %u is taken by another program; give another with -p", node->port);
+		return NULL;
+	}
+	if (!open_core(node)) return NULL;
+	apply_physical(node);
+	tell_addresses(node);
+	join_known(node);
+	return node;
+}
+
+int node_run(struct node *node) {
+	if (pthread_create(&node->receiver, NULL, receive, node) != 0) return 1;
+	struct pollfd polls[2] = {{.fd = node->wake, .events = POLLIN}, {.fd = node->netlink, .events = POLLIN}};
+	int64_t looked = 0;
+	while (!node->stop) {
+		int64_t now = now_ms();
+		if (node->deadline <= now) ZT_Node_processBackgroundTasks(node->core, NULL, now, &node->deadline);
+		bool event = false;
+		char buffer[8192];
+		while (polls[1].revents && recv(node->netlink, buffer, sizeof buffer, 0) > 0) event = true;
+		reap(node);
+		if (event || now - looked >= LOOK_MS || now < looked) {
+			look_around(node);
+			looked = now;
+		}
+		io_flush(NULL);
+		int64_t wait = node->deadline - now_ms();
+		poll(polls, 2, (int)(wait < 1 ? 1 : wait > 250 ? 250 : wait));
+		uint64_t value;
+		if (polls[0].revents) (void)!read(node->wake, &value, sizeof value);
+	}
+	underlay_wake(node->underlay);
+	pthread_join(node->receiver, NULL);
+	if (node->collision) say("another node has the same identity; make a new one");
+	return node->collision || node->identity_lost ? 1 : 0;
+}
+
+void node_stop(struct node *node) {
+	uint64_t one = 1;
+	node->stop = true;
+	(void)!write(node->wake, &one, sizeof one);
+}
+
+void node_delete(struct node *node) {
+	for (size_t i = 0; i < node->network_count; i++) node->networks[i]->leaving = true;
+	reap(node);
+	ZT_Node_delete(node->core);
+	underlay_close(node->underlay);
+	settings_free(node->settings);
+	close(node->wake);
+	close(node->netlink);
+	free(node);
+}
+
+/* -- for the API */
+
+core_node *node_core(struct node *node) { return node->core; }
+unsigned int node_port(const struct node *node) { return node->port; }
+uint64_t node_address(const struct node *node) { return node->address; }
+const char *node_public_identity(const struct node *node) { return node->public_identity; }
+bool node_online(const struct node *node) { return node->online; }
+struct underlay *node_underlay(struct node *node) { return node->underlay; }
+
+void node_device(struct node *node, uint64_t nwid, char name[IFNAMSIZ]) {
+	name[0] = 0;
+	pthread_mutex_lock(&node->lock);
+	for (size_t i = 0; i < node->network_count; i++)
+		if (node->networks[i]->nwid == nwid && node->networks[i]->tap) strcpy(name, tap_name(node->networks[i]->tap));
+	pthread_mutex_unlock(&node->lock);
+}
+
+static void marker(const struct node *node, uint64_t nwid, char path[HOME_MAX + 64]) {
+	snprintf(path, HOME_MAX + 64, "%s/networks.d/%016llx.conf", node->home, (unsigned long long)nwid);
+}
+
+bool node_join(struct node *node, uint64_t nwid) {
+	pthread_mutex_lock(&node->lock);
+	bool full = node->network_count == MAX_NETWORKS, known = false;
+	for (size_t i = 0; i < node->network_count; i++) known |= node->networks[i]->nwid == nwid;
+	struct network *network = NULL;
+	if (!full && !known) {
+		network = calloc(1, sizeof *network);
+		network->node = node;
+		network->nwid = nwid;
+		node->networks[node->network_count++] = network;
+	}
+	pthread_mutex_unlock(&node->lock);
+	if (!network) return known;
+	return ZT_Node_join(node->core, nwid, network, NULL) == CORE_OK;
+}
+
+bool node_leave(struct node *node, uint64_t nwid) {
+	void *network = NULL;
+	if (ZT_Node_leave(node->core, nwid, &network, NULL) != CORE_OK || !network) return false;
+	((struct network *)network)->leaving = true;
+	char path[HOME_MAX + 64];
+	marker(node, nwid, path);
+	unlink(path);
+	uint64_t one = 1;
+	(void)!write(node->wake, &one, sizeof one);
+	return true;
+}

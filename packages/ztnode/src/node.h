@@ -1,0 +1,41 @@
+/* The node: ZeroTier's core, its state on disk, its networks and the threads that feed it. */
+#ifndef ZTNODE_NODE_H
+#define ZTNODE_NODE_H
+
+#include "core.h"
+#include "io.h"
+#include "settings.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define HOME_MAX 3072
+#define MAX_NETWORKS 64
+
+struct node;
+
+/* Start a node in a home whose identity is sound or absent. NULL with a line said. */
+struct node *node_start(const char *home, unsigned int port);
+/* Work until node_stop. Returns the exit code of the program. */
+int node_run(struct node *node);
+/* From a signal handler or another thread. */
+void node_stop(struct node *node);
+void node_delete(struct node *node);
+
+core_node *node_core(struct node *node);
+unsigned int node_port(const struct node *node);
+uint64_t node_address(const struct node *node);
+const char *node_public_identity(const struct node *node);
+bool node_online(const struct node *node);
+struct underlay *node_underlay(struct node *node);
+/* Name of the TAP of a network, empty when it has none. */
+void node_device(struct node *node, uint64_t nwid, char name[IFNAMSIZ]);
+bool node_join(struct node *node, uint64_t nwid);
+bool node_leave(struct node *node, uint64_t nwid);
+
+/* Make an identity and write both files. False with a line said. */
+bool identity_generate(const char *secret_file, const char *public_file);
+/* Whether a text has the form of a secret identity. */
+bool identity_sound(const char *text);
+
+#endif

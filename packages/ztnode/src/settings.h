@@ -1,0 +1,49 @@
+/* local.conf and devicemap. */
+#ifndef ZTNODE_SETTINGS_H
+#define ZTNODE_SETTINGS_H
+
+#include "util.h"
+
+#include <net/if.h>
+
+#define MAX_BINDS 32
+#define MAX_PREFIXES 512
+#define MAX_TRIES 256
+
+struct physical_path {
+	struct prefix prefix;
+	bool blacklist;
+	int mtu;                  /* 0: default */
+	uint64_t trusted_path_id; /* 0: none */
+};
+struct try_address {
+	uint64_t node;
+	struct sockaddr_storage address;
+};
+
+/* What local.conf says; unknown keys are left out, as zerotier-one does. */
+struct settings {
+	unsigned int primary_port; /* 0: not set */
+	struct sockaddr_storage binds[MAX_BINDS];
+	size_t bind_count;
+	char (*interface_blacklist)[IFNAMSIZ];
+	size_t interface_blacklist_count;
+	struct physical_path *physical;
+	size_t physical_count;
+	struct try_address *tries;
+	size_t try_count;
+};
+
+/* Read local.conf text. NULL and a reason when it is no JSON object; free with settings_free. */
+struct settings *settings_parse(const char *text, size_t length, char *reason, size_t reason_size);
+void settings_free(struct settings *settings);
+
+/* Whether a device is never the underlay: its name begins with a built-in or configured prefix. */
+bool interface_excluded(const struct settings *settings, const char *name);
+/* Whether an address must never be taken for the underlay. */
+bool address_excluded(const struct settings *settings, const struct sockaddr_storage *address);
+
+/* Device name for a network in the text of a devicemap (lines nwid=name); false when there is none. */
+bool devicemap_lookup(const char *text, uint64_t nwid, char name[IFNAMSIZ]);
+
+#endif

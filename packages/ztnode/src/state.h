@@ -1,0 +1,14 @@
+/* The core's state objects as files of the home. */
+#ifndef ZTNODE_STATE_H
+#define ZTNODE_STATE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* -1 when absent or larger than the buffer. */
+int state_get(const char *home, int type, const uint64_t id[2], void *data, unsigned int size);
+/* length -1 deletes. An identity that exists is never overwritten: false then, or when the disk refuses. */
+bool state_put(const char *home, int type, const uint64_t id[2], const void *data, int length);
+
+#endif

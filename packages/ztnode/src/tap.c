@@ -1,0 +1,163 @@
+/* A TAP with a virtio-net header: super-packets in both directions where the kernel has them. */
+#include "io.h"
+#include "offload.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/if_arp.h>
+#include <linux/if_tun.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/ioctl.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#define READ_BATCH 32
+#define QUEUE_LENGTH 1000
+
+struct tap {
+	int fd, wake, control;
+	char name[IFNAMSIZ];
+	bool closed;
+	pthread_mutex_t lock; /* of closed against writes */
+};
+
+/* What a thread inside underlay_receive has gathered for one TAP. */
+static __thread struct joiner *joiner;
+static __thread struct tap *joining;
+
+static bool request(struct tap *tap, unsigned long number, struct ifreq *what) {
+	memcpy(what->ifr_name, tap->name, IFNAMSIZ);
+	return ioctl(tap->control, number, what) == 0;
+}
+
+bool tap_set_mtu(struct tap *tap, unsigned int mtu) {
+	struct ifreq what = {.ifr_mtu = (int)mtu};
+	return request(tap, SIOCSIFMTU, &what);
+}
+
+static bool attach(struct tap *tap, const char *name) {
+	struct ifreq what = {.ifr_flags = IFF_TAP | IFF_NO_PI | IFF_VNET_HDR};
+	char taken[64 + IFNAMSIZ];
+	snprintf(taken, sizeof taken, "/sys/class/net/%s", name);
+	bool free_name = *name && access(taken, F_OK) != 0;
+	if (*name && !free_name) say("device name %s is taken, using a generated one", name);
+	strncpy(what.ifr_name, free_name ? name : "zt%d", IFNAMSIZ - 1);
+	if (ioctl(tap->fd, TUNSETIFF, &what) < 0) return false;
+	memcpy(tap->name, what.ifr_name, IFNAMSIZ);
+	int size = sizeof(struct virtio_net_hdr);
+	ioctl(tap->fd, TUNSETVNETHDRSZ, &size);
+	/* An older kernel refuses some of it; frames then come one by one with their checksum done. */
+	if (ioctl(tap->fd, TUNSETOFFLOAD, TUN_F_CSUM | TUN_F_TSO4 | TUN_F_TSO6 | TUN_F_TSO_ECN) < 0)
+		ioctl(tap->fd, TUNSETOFFLOAD, 0);
+	return true;
+}
+
+struct tap *tap_open(const char *name, const unsigned char mac[6], unsigned int mtu) {
+	struct tap *tap = calloc(1, sizeof *tap);
+	pthread_mutex_init(&tap->lock, NULL);
+	tap->fd = open("/dev/net/tun", O_RDWR | O_NONBLOCK | O_CLOEXEC);
+	tap->control = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	tap->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (tap->fd < 0 || tap->control < 0 || tap->wake < 0 || !attach(tap, name)) goto failed;
+	struct ifreq hardware = {.ifr_hwaddr = {.sa_family = ARPHRD_ETHER}};
+	memcpy(hardware.ifr_hwaddr.sa_data, mac, 6);
+	struct ifreq queue = {.ifr_qlen = QUEUE_LENGTH}, flags = {0};
+	request(tap, SIOCSIFTXQLEN, &queue);
+	if (!request(tap, SIOCSIFHWADDR, &hardware) || !tap_set_mtu(tap, mtu)) goto failed;
+	if (!request(tap, SIOCGIFFLAGS, &flags)) goto failed;
+	flags.ifr_flags |= IFF_UP;
+	if (!request(tap, SIOCSIFFLAGS, &flags)) goto failed;
+	return tap;
+failed:
+	say("cannot make TAP %s: %s", name, strerror(errno));
+	if (tap->fd >= 0) close(tap->fd);
+	if (tap->control >= 0) close(tap->control);
+	if (tap->wake >= 0) close(tap->wake);
+	free(tap);
+	return NULL;
+}
+
+const char *tap_name(const struct tap *tap) { return tap->name; }
+
+static void write_frame(void *context, const struct virtio_net_hdr *header, const unsigned char *frame, size_t length) {
+	struct tap *tap = context;
+	struct iovec pieces[2] = {{(void *)(uintptr_t)header, sizeof *header}, {(void *)(uintptr_t)frame, length}};
+	pthread_mutex_lock(&tap->lock);
+	if (!tap->closed) (void)!writev(tap->fd, pieces, 2); /* a full queue drops, as a wire does */
+	pthread_mutex_unlock(&tap->lock);
+}
+
+/* Called by io_flush of the thread that gathers. */
+void tap_flush(void);
+void tap_flush(void) {
+	if (!joiner || !joining) return;
+	join_flush(joiner, write_frame, joining);
+	joining = NULL;
+}
+
+void tap_gather_here(void);
+void tap_gather_here(void) {
+	if (!joiner) joiner = calloc(1, sizeof *joiner);
+}
+
+void tap_write(struct tap *tap, const unsigned char *frame, size_t length) {
+	static const struct virtio_net_hdr plain;
+	if (!joiner) {
+		write_frame(tap, &plain, frame, length);
+		return;
+	}
+	if (joining != tap) tap_flush();
+	joining = tap;
+	join_frame(joiner, frame, length, write_frame, tap);
+}
+
+struct reader {
+	frame_handler *handler;
+	void *context;
+};
+
+static void hand_over(void *context, const struct virtio_net_hdr *header, const unsigned char *frame, size_t length) {
+	(void)header;
+	struct reader *reader = context;
+	reader->handler(reader->context, frame, length);
+}
+
+void tap_receive(struct tap *tap, frame_handler *handler, void *context, void (*after_batch)(void *),
+                 const volatile bool *stop) {
+	unsigned char *buffer = malloc(FRAME_MAX);
+	struct reader reader = {handler, context};
+	struct pollfd polls[2] = {{.fd = tap->wake, .events = POLLIN}, {.fd = tap->fd, .events = POLLIN}};
+	while (!*stop) {
+		if (poll(polls, 2, -1) <= 0) continue;
+		for (int i = 0; i < READ_BATCH; i++) {
+			struct virtio_net_hdr header;
+			struct iovec pieces[2] = {{&header, sizeof header}, {buffer, FRAME_MAX}};
+			ssize_t got = readv(tap->fd, pieces, 2);
+			if (got < (ssize_t)sizeof header) break;
+			frame_split(&header, buffer, (size_t)got - sizeof header, hand_over, &reader);
+		}
+		after_batch(NULL);
+		if (polls[1].revents & (POLLERR | POLLHUP) && !*stop) break; /* the device was deleted under us */
+	}
+	free(buffer);
+}
+
+void tap_wake(struct tap *tap) {
+	uint64_t one = 1;
+	(void)!write(tap->wake, &one, sizeof one);
+}
+
+void tap_close(struct tap *tap) {
+	pthread_mutex_lock(&tap->lock);
+	tap->closed = true;
+	close(tap->fd);
+	pthread_mutex_unlock(&tap->lock);
+	close(tap->wake);
+	close(tap->control);
+	/* The struct stays: a thread inside the core may still hold it for a moment. */
+}

@@ -1,0 +1,419 @@
+/* UDP on every address of the underlay, in batches, with segmentation offload where the kernel has it. */
+#include "io.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <ifaddrs.h>
+#include <netinet/in.h>
+#include <netinet/udp.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#ifndef UDP_SEGMENT
+#define UDP_SEGMENT 103
+#endif
+#ifndef UDP_GRO
+#define UDP_GRO 104
+#endif
+
+#define MAX_SOCKETS 64
+#define SOCKET_BUFFER (4 << 20)
+#define RECEIVE_BATCH 16
+#define RECEIVE_SIZE 65536
+#define SEND_MESSAGES 64
+#define SEND_BYTES (256 * 1024)
+#define SEGMENTS_MAX 44 /* below the kernel's 64 and below 64 KiB with 1432-byte packets */
+
+struct binding {
+	int fd;
+	int64_t id; /* never used twice, so that a path's socket cannot turn into another */
+	char device[IFNAMSIZ];
+	struct sockaddr_storage address;
+	bool keep;
+};
+
+struct underlay {
+	unsigned int port;
+	int wake;
+	pthread_rwlock_t lock;
+	struct binding bindings[MAX_SOCKETS];
+	size_t count;
+	int64_t next_id;
+	volatile bool changed;
+	volatile bool no_segments; /* the kernel refused UDP_SEGMENT once */
+};
+
+/* Packets that a thread has gathered: neighbours in the buffer to one destination are one message. */
+struct message {
+	int64_t socket;
+	struct sockaddr_storage to;
+	size_t offset, length;
+	size_t segment; /* bytes of all packets but the last */
+	unsigned int packets;
+	bool closed;
+};
+struct gathered {
+	struct underlay *underlay;
+	unsigned int count;
+	size_t used;
+	struct message messages[SEND_MESSAGES];
+	unsigned char bytes[SEND_BYTES];
+};
+static __thread struct gathered *gathered;
+
+struct underlay *underlay_open(unsigned int port) {
+	struct underlay *underlay = calloc(1, sizeof *underlay);
+	underlay->port = port;
+	underlay->next_id = 1;
+	underlay->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	pthread_rwlock_init(&underlay->lock, NULL);
+	return underlay;
+}
+
+static socklen_t address_size(const struct sockaddr_storage *address) {
+	return address->ss_family == AF_INET ? sizeof(struct sockaddr_in) : sizeof(struct sockaddr_in6);
+}
+
+static int open_socket(const struct binding *binding) {
+	int fd = socket(binding->address.ss_family, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	if (fd < 0) return -1;
+	int on = 1, size = SOCKET_BUFFER, fragment = IP_PMTUDISC_DONT;
+	if (setsockopt(fd, SOL_SOCKET, SO_RCVBUFFORCE, &size, sizeof size) < 0)
+		setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &size, sizeof size);
+	if (setsockopt(fd, SOL_SOCKET, SO_SNDBUFFORCE, &size, sizeof size) < 0)
+		setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &size, sizeof size);
+	if (binding->address.ss_family == AF_INET6) setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof on);
+	else setsockopt(fd, IPPROTO_IP, IP_MTU_DISCOVER, &fragment, sizeof fragment);
+	setsockopt(fd, IPPROTO_UDP, UDP_GRO, &on, sizeof on); /* without it packets just come one by one */
+	if (setsockopt(fd, SOL_SOCKET, SO_BINDTODEVICE, binding->device, (socklen_t)strlen(binding->device)) < 0 ||
+	    bind(fd, (const struct sockaddr *)&binding->address, address_size(&binding->address)) < 0) {
+		int saved = errno;
+		close(fd);
+		errno = saved;
+		return -1;
+	}
+	return fd;
+}
+
+static bool wanted(const struct settings *settings, const struct ifaddrs *entry, const struct sockaddr_storage *address) {
+	if (!(entry->ifa_flags & IFF_UP) || entry->ifa_flags & IFF_LOOPBACK) return false;
+	if (interface_excluded(settings, entry->ifa_name) || address_excluded(settings, address)) return false;
+	if (address->ss_family == AF_INET6 && IN6_IS_ADDR_LINKLOCAL(&((const struct sockaddr_in6 *)address)->sin6_addr))
+		return false;
+	for (size_t i = 0; i < settings->bind_count; i++)
+		if (same_address(&settings->binds[i], address)) return true;
+	return settings->bind_count == 0;
+}
+
+/* With the lock held for writing. */
+static bool bind_one(struct underlay *underlay, const char *device, const struct sockaddr_storage *address, bool *taken) {
+	for (size_t i = 0; i < underlay->count; i++) {
+		struct binding *known = &underlay->bindings[i];
+		if (same_address(&known->address, address) && strcmp(known->device, device) == 0) {
+			known->keep = true;
+			return false;
+		}
+	}
+	if (underlay->count == MAX_SOCKETS) return false;
+	struct binding *fresh = &underlay->bindings[underlay->count];
+	memset(fresh, 0, sizeof *fresh);
+	strncpy(fresh->device, device, IFNAMSIZ - 1);
+	fresh->address = *address;
+	fresh->keep = true;
+	fresh->fd = open_socket(fresh);
+	if (fresh->fd < 0) {
+		if (errno == EADDRINUSE) *taken = true;
+		return false; /* a tentative or vanished address: the next address event tries again */
+	}
+	fresh->id = underlay->next_id++;
+	underlay->count++;
+	return true;
+}
+
+bool underlay_rebind(struct underlay *underlay, const struct settings *settings, bool *taken) {
+	struct ifaddrs *all;
+	if (getifaddrs(&all) < 0) return false;
+	bool changed = false;
+	*taken = false;
+	pthread_rwlock_wrlock(&underlay->lock);
+	for (size_t i = 0; i < underlay->count; i++) underlay->bindings[i].keep = false;
+	for (struct ifaddrs *entry = all; entry; entry = entry->ifa_next) {
+		if (!entry->ifa_addr || (entry->ifa_addr->sa_family != AF_INET && entry->ifa_addr->sa_family != AF_INET6)) continue;
+		struct sockaddr_storage address = {0};
+		memcpy(&address, entry->ifa_addr,
+		       entry->ifa_addr->sa_family == AF_INET ? sizeof(struct sockaddr_in) : sizeof(struct sockaddr_in6));
+		if (!wanted(settings, entry, &address)) continue;
+		if (address.ss_family == AF_INET) ((struct sockaddr_in *)&address)->sin_port = htons((uint16_t)underlay->port);
+		else ((struct sockaddr_in6 *)&address)->sin6_port = htons((uint16_t)underlay->port);
+		changed |= bind_one(underlay, entry->ifa_name, &address, taken);
+	}
+	for (size_t i = 0; i < underlay->count;) {
+		if (underlay->bindings[i].keep) {
+			i++;
+			continue;
+		}
+		close(underlay->bindings[i].fd);
+		underlay->bindings[i] = underlay->bindings[--underlay->count];
+		changed = true;
+	}
+	pthread_rwlock_unlock(&underlay->lock);
+	freeifaddrs(all);
+	if (changed) {
+		underlay->changed = true;
+		underlay_wake(underlay);
+	}
+	return changed;
+}
+
+size_t underlay_addresses(struct underlay *underlay, struct sockaddr_storage *addresses, size_t most) {
+	pthread_rwlock_rdlock(&underlay->lock);
+	size_t count = underlay->count < most ? underlay->count : most;
+	for (size_t i = 0; i < count; i++) addresses[i] = underlay->bindings[i].address;
+	pthread_rwlock_unlock(&underlay->lock);
+	return count;
+}
+
+/* -- sending */
+
+static int socket_of(struct underlay *underlay, int64_t id) {
+	for (size_t i = 0; i < underlay->count; i++)
+		if (underlay->bindings[i].id == id) return underlay->bindings[i].fd;
+	return -1;
+}
+
+static void send_singly(int fd, const struct message *message, const unsigned char *bytes) {
+	for (size_t done = 0; done < message->length;) {
+		size_t here = message->length - done < message->segment ? message->length - done : message->segment;
+		sendto(fd, bytes + message->offset + done, here, 0, (const struct sockaddr *)&message->to,
+		       address_size(&message->to));
+		done += here;
+	}
+}
+
+static void send_message(struct underlay *underlay, int fd, struct message *message, unsigned char *bytes) {
+	if (message->packets == 1 || underlay->no_segments) {
+		send_singly(fd, message, bytes);
+		return;
+	}
+	struct iovec piece = {bytes + message->offset, message->length};
+	union {
+		char space[CMSG_SPACE(sizeof(uint16_t))];
+		struct cmsghdr align;
+	} control = {{0}};
+	struct msghdr header = {
+	    .msg_name = &message->to,
+	    .msg_namelen = address_size(&message->to),
+	    .msg_iov = &piece,
+	    .msg_iovlen = 1,
+	    .msg_control = control.space,
+	    .msg_controllen = sizeof control.space,
+	};
+	struct cmsghdr *item = CMSG_FIRSTHDR(&header);
+	item->cmsg_level = IPPROTO_UDP;
+	item->cmsg_type = UDP_SEGMENT;
+	item->cmsg_len = CMSG_LEN(sizeof(uint16_t));
+	uint16_t segment = (uint16_t)message->segment;
+	memcpy(CMSG_DATA(item), &segment, sizeof segment);
+	if (sendmsg(fd, &header, 0) >= 0) return;
+	if (errno == EINVAL || errno == EIO || errno == EMSGSIZE || errno == EOPNOTSUPP || errno == ENOPROTOOPT) {
+		if (errno != EMSGSIZE) underlay->no_segments = true;
+		send_singly(fd, message, bytes);
+	}
+}
+
+/* Messages without segments to one socket go in one call. */
+static unsigned int send_plain_run(int fd, struct gathered *batch, unsigned int first) {
+	struct mmsghdr headers[SEND_MESSAGES];
+	struct iovec pieces[SEND_MESSAGES];
+	unsigned int count = 0;
+	while (first + count < batch->count) {
+		struct message *message = &batch->messages[first + count];
+		if (message->packets != 1 || message->socket != batch->messages[first].socket) break;
+		pieces[count] = (struct iovec){batch->bytes + message->offset, message->length};
+		headers[count].msg_hdr = (struct msghdr){
+		    .msg_name = &message->to,
+		    .msg_namelen = address_size(&message->to),
+		    .msg_iov = &pieces[count],
+		    .msg_iovlen = 1,
+		};
+		count++;
+	}
+	for (unsigned int done = 0; done < count;) {
+		int sent = sendmmsg(fd, headers + done, count - done, 0);
+		done += sent > 0 ? (unsigned int)sent : 1; /* one that cannot be sent is lost, as UDP is */
+	}
+	return count;
+}
+
+static void flush_underlay(void) {
+	struct gathered *batch = gathered;
+	if (!batch || !batch->count) return;
+	pthread_rwlock_rdlock(&batch->underlay->lock);
+	for (unsigned int i = 0; i < batch->count;) {
+		int fd = socket_of(batch->underlay, batch->messages[i].socket);
+		if (fd >= 0 && batch->messages[i].packets == 1) {
+			i += send_plain_run(fd, batch, i);
+			continue;
+		}
+		if (fd >= 0) send_message(batch->underlay, fd, &batch->messages[i], batch->bytes);
+		i++;
+	}
+	pthread_rwlock_unlock(&batch->underlay->lock);
+	batch->count = 0;
+	batch->used = 0;
+}
+
+static void gather(struct underlay *underlay, int64_t id, const struct sockaddr_storage *to, const void *packet,
+                   size_t length) {
+	if (!gathered) {
+		gathered = malloc(sizeof *gathered);
+		gathered->count = 0;
+		gathered->used = 0;
+	}
+	struct gathered *batch = gathered;
+	batch->underlay = underlay;
+	if (batch->used + length > SEND_BYTES) flush_underlay();
+	struct message *last = batch->count ? &batch->messages[batch->count - 1] : NULL;
+	if (last && !last->closed && last->socket == id && length <= last->segment && last->packets < SEGMENTS_MAX &&
+	    last->length + length < 65000 && memcmp(&last->to, to, address_size(to)) == 0) {
+		last->length += length;
+		last->packets++;
+		last->closed = length < last->segment;
+	} else {
+		if (batch->count == SEND_MESSAGES) flush_underlay();
+		last = &batch->messages[batch->count++];
+		memset(&last->to, 0, sizeof last->to);
+		memcpy(&last->to, to, address_size(to));
+		last->socket = id;
+		last->offset = batch->used;
+		last->length = last->segment = length;
+		last->packets = 1;
+		last->closed = false;
+	}
+	memcpy(batch->bytes + batch->used, packet, length);
+	batch->used += length;
+}
+
+bool underlay_send(struct underlay *underlay, int64_t id, const struct sockaddr_storage *to, const void *packet,
+                   size_t length) {
+	if ((to->ss_family != AF_INET && to->ss_family != AF_INET6) || length == 0 || length > 16384) return false;
+	if (id > 0) {
+		gather(underlay, id, to, packet, length);
+		return true;
+	}
+	int64_t ids[MAX_SOCKETS];
+	size_t count = 0;
+	pthread_rwlock_rdlock(&underlay->lock);
+	for (size_t i = 0; i < underlay->count; i++)
+		if (underlay->bindings[i].address.ss_family == to->ss_family) ids[count++] = underlay->bindings[i].id;
+	pthread_rwlock_unlock(&underlay->lock);
+	for (size_t i = 0; i < count; i++) gather(underlay, ids[i], to, packet, length);
+	return count > 0;
+}
+
+void tap_flush(void);
+
+void io_flush(void *unused) {
+	(void)unused;
+	tap_flush();
+	flush_underlay();
+}
+
+/* -- receiving */
+
+struct receiver {
+	struct mmsghdr headers[RECEIVE_BATCH];
+	struct iovec pieces[RECEIVE_BATCH];
+	struct sockaddr_storage from[RECEIVE_BATCH];
+	union {
+		char space[CMSG_SPACE(sizeof(int))];
+		struct cmsghdr align;
+	} control[RECEIVE_BATCH];
+	unsigned char bytes[RECEIVE_BATCH][RECEIVE_SIZE];
+};
+
+static size_t segment_of(struct msghdr *header, size_t whole) {
+	for (struct cmsghdr *item = CMSG_FIRSTHDR(header); item; item = CMSG_NXTHDR(header, item)) {
+		int size;
+		if (item->cmsg_level != IPPROTO_UDP || item->cmsg_type != UDP_GRO) continue;
+		memcpy(&size, CMSG_DATA(item), sizeof size);
+		if (size > 0) return (size_t)size;
+	}
+	return whole ? whole : 1;
+}
+
+static bool receive_some(struct receiver *r, int fd, int64_t id, packet_handler *handler, void *context) {
+	for (int i = 0; i < RECEIVE_BATCH; i++) {
+		r->pieces[i] = (struct iovec){r->bytes[i], RECEIVE_SIZE};
+		r->headers[i].msg_hdr = (struct msghdr){
+		    .msg_name = &r->from[i],
+		    .msg_namelen = sizeof r->from[i],
+		    .msg_iov = &r->pieces[i],
+		    .msg_iovlen = 1,
+		    .msg_control = r->control[i].space,
+		    .msg_controllen = sizeof r->control[i].space,
+		};
+	}
+	int count = recvmmsg(fd, r->headers, RECEIVE_BATCH, MSG_DONTWAIT, NULL);
+	for (int i = 0; i < count; i++) {
+		size_t length = r->headers[i].msg_len, segment = segment_of(&r->headers[i].msg_hdr, length);
+		for (size_t at = 0; at < length; at += segment)
+			handler(context, id, &r->from[i], r->bytes[i] + at, length - at < segment ? length - at : segment);
+	}
+	return count == RECEIVE_BATCH;
+}
+
+void underlay_receive(struct underlay *underlay, packet_handler *handler, void *context, void (*after_batch)(void *),
+                      const volatile bool *stop) {
+	struct receiver *receiver = malloc(sizeof *receiver);
+	struct pollfd polls[MAX_SOCKETS + 1];
+	int64_t ids[MAX_SOCKETS + 1] = {0};
+	nfds_t count = 0;
+	underlay->changed = true;
+	while (!*stop) {
+		if (underlay->changed) {
+			underlay->changed = false;
+			pthread_rwlock_rdlock(&underlay->lock);
+			count = 0;
+			polls[count++] = (struct pollfd){.fd = underlay->wake, .events = POLLIN};
+			for (size_t i = 0; i < underlay->count; i++) {
+				ids[count] = underlay->bindings[i].id;
+				polls[count++] = (struct pollfd){.fd = underlay->bindings[i].fd, .events = POLLIN};
+			}
+			pthread_rwlock_unlock(&underlay->lock);
+		}
+		if (poll(polls, count, -1) <= 0) continue;
+		if (polls[0].revents) {
+			uint64_t value;
+			(void)!read(underlay->wake, &value, sizeof value);
+		}
+		for (nfds_t i = 1; i < count && !underlay->changed; i++) {
+			if (!polls[i].revents) continue;
+			bool more;
+			do {
+				more = receive_some(receiver, polls[i].fd, ids[i], handler, context);
+				after_batch(NULL);
+			} while (more && !*stop && !underlay->changed);
+		}
+	}
+	free(receiver);
+	free(gathered);
+	gathered = NULL;
+}
+
+void underlay_wake(struct underlay *underlay) {
+	uint64_t one = 1;
+	(void)!write(underlay->wake, &one, sizeof one);
+}
+
+void underlay_close(struct underlay *underlay) {
+	for (size_t i = 0; i < underlay->count; i++) close(underlay->bindings[i].fd);
+	close(underlay->wake);
+	pthread_rwlock_destroy(&underlay->lock);
+	free(underlay);
+}

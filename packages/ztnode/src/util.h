@@ -1,0 +1,42 @@
+/* Small things that several parts use. */
+#ifndef ZTNODE_UTIL_H
+#define ZTNODE_UTIL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/socket.h>
+
+/* Wall-clock milliseconds, the core's clock. */
+int64_t now_ms(void);
+
+/* One line to the journal. Never give it key material. */
+void say(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* Whole file into a new, zero-terminated buffer (free it); NULL with errno set. Files over `limit` bytes are
+ * refused with EFBIG. */
+char *read_file(const char *path, size_t limit, size_t *length);
+
+/* The file appears whole or not at all, with this mode. False with errno set. */
+bool write_file(const char *path, const void *data, size_t length, unsigned int mode);
+
+/* Parse exactly `digits` hex digits; false for anything else. */
+bool parse_hex(const char *text, size_t digits, uint64_t *value);
+
+/* "address/port" or plain address (port 0) and back. */
+bool parse_address(const char *text, char separator, struct sockaddr_storage *address);
+void format_address(const struct sockaddr_storage *address, char *text, size_t size);
+
+uint16_t address_port(const struct sockaddr_storage *address);
+bool same_address(const struct sockaddr_storage *a, const struct sockaddr_storage *b); /* port left out */
+
+/* An address prefix such as 10.14.0.0/28. */
+struct prefix {
+	int family;
+	unsigned int length;
+	unsigned char bytes[16];
+};
+bool parse_prefix(const char *text, struct prefix *prefix);
+bool prefix_contains(const struct prefix *prefix, const struct sockaddr_storage *address);
+
+#endif
