@@ -1,0 +1,186 @@
+"""``Config``: how a conf script reads the proposed and the running configuration."""
+
+from contextlib import contextmanager
+
+from ztsh import tree as _tree
+
+_current = None
+
+
+class _Session:
+    def __init__(self, schema, running, proposed):
+        self.schema, self.running, self.proposed = schema, running, proposed
+
+
+@contextmanager
+def session(schema, running, proposed):
+    """Make a commit's two configurations known to every Config that is made inside."""
+    global _current
+    before, _current = _current, _Session(schema, running, proposed)
+    try:
+        yield
+    finally:
+        _current = before
+
+
+def _outside():
+    """Outside a commit both configurations are the running one."""
+    from ztsh.session import Session
+
+    found = Session()
+    return _Session(found.schema, found.running, found.running)
+
+
+class Config:
+    """Reads of the session's configuration; ``path`` is a list, or words separated by spaces."""
+
+    def __init__(self, session_env=None, config_source=None):
+        self._session = _current or _outside()
+        self._level = []
+
+    def set_level(self, path):
+        """Set the path that others are relative to."""
+        self._level = self._words(path)
+
+    def get_level(self):
+        """The path that others are relative to."""
+        return list(self._level)
+
+    @staticmethod
+    def _words(path):
+        return path.split() if isinstance(path, str) else list(path)
+
+    def _path(self, path):
+        return self._level + self._words(path)
+
+    def _definition(self, path):
+        node, index = self._session.schema, 0
+        while index < len(path):
+            node, index = node.children.get(path[index]), index + 1
+            if node is None:
+                return None, False
+            if node.kind == 'tag' and index < len(path):
+                index += 1
+                if index == len(path):
+                    return node, True
+        return node, False
+
+    def _tree(self, effective):
+        return self._session.running if effective else self._session.proposed
+
+    def exists(self, path, effective=False):
+        """Whether a path stands in the proposed configuration."""
+        return _tree.exists(self._tree(effective), self._path(path))
+
+    def exists_effective(self, path):
+        """Whether a path stands in the running configuration."""
+        return self.exists(path, effective=True)
+
+    def is_tag(self, path):
+        """Whether a path leads to a tag node."""
+        node, inside = self._definition(self._path(path))
+        return node is not None and node.kind == 'tag' and not inside
+
+    def is_leaf(self, path):
+        """Whether a path leads to a leaf."""
+        node, _ = self._definition(self._path(path))
+        return node is not None and node.kind == 'leaf'
+
+    def is_multi(self, path):
+        """Whether a path leads to a leaf with several values."""
+        node, _ = self._definition(self._path(path))
+        return node is not None and node.kind == 'leaf' and node.multi
+
+    def return_values(self, path, default=None, effective=False):
+        """Values of a leaf, [] or the default where it has none."""
+        found = _tree.get(self._tree(effective), self._path(path))
+        return list(found) if isinstance(found, list) and found else ([] if default is None else default)
+
+    def return_value(self, path, default=None, effective=False):
+        """Value of a leaf, or the default."""
+        found = self.return_values(path, effective=effective)
+        return found[0] if found else default
+
+    def return_effective_value(self, path, default=None):
+        """Value of a leaf in the running configuration."""
+        return self.return_value(path, default, effective=True)
+
+    def return_effective_values(self, path, default=None):
+        """Values of a leaf in the running configuration."""
+        return self.return_values(path, default, effective=True)
+
+    def list_nodes(self, path, default=None, effective=False):
+        """Names below a node, or the values of a tag node."""
+        found = _tree.get(self._tree(effective), self._path(path))
+        return list(found) if isinstance(found, dict) else ([] if default is None else default)
+
+    def list_effective_nodes(self, path, default=None):
+        """Names below a node of the running configuration."""
+        return self.list_nodes(path, default, effective=True)
+
+    def get_config_dict(
+        self,
+        path=(),
+        effective=False,
+        key_mangling=None,
+        get_first_key=False,
+        no_multi_convert=False,
+        no_tag_node_value_mangle=False,
+        with_defaults=False,
+        with_recursive_defaults=False,
+        with_pki=False,
+    ):
+        """A part of the configuration as nested dicts.
+
+        Leaves are strings, those with several values lists, those without values {}. ``get_first_key`` leaves
+        out the last word of the path as the outermost key.
+        """
+        words = self._path(path)
+        node, inside = self._definition(words)
+        found = _tree.get(self._tree(effective), words)
+        shape = _Shape(key_mangling, no_tag_node_value_mangle, no_multi_convert)
+        if node is None:
+            return {}
+        if node.kind == 'leaf':
+            value = shape.leaf(node, found) if found is not None else {}
+            return value if get_first_key else {shape.key(words[-1]): value}
+        wants_defaults = (with_defaults or with_recursive_defaults) and (node.kind == 'node' or inside or found)
+        if wants_defaults:
+            found = _filled(found or {}, node, inside)
+        as_tag = node.kind == 'tag' and not inside
+        result = shape.tag(node, found or {}) if as_tag else shape.node(node, found or {})
+        if get_first_key or not words:
+            return result
+        return {shape.key(words[-1]): result} if found is not None else {}
+
+
+def _filled(found, node, inside):
+    if node.kind == 'tag' and not inside:
+        return {tag: _tree.with_defaults(below, node) for tag, below in found.items()}
+    return _tree.with_defaults(found, node)
+
+
+class _Shape:
+    def __init__(self, mangling, keep_tags, keep_multi):
+        self._mangling, self._keep_tags, self._keep_multi = mangling, keep_tags, keep_multi
+
+    def key(self, name):
+        return name.replace(*self._mangling) if self._mangling else name
+
+    def leaf(self, node, values):
+        if node.valueless:
+            return {}
+        if node.multi:
+            return values[0] if self._keep_multi and len(values) == 1 else list(values)
+        return values[0] if values else {}
+
+    def tag(self, node, found):
+        return {t if self._keep_tags else self.key(t): self.node(node, below) for t, below in found.items()}
+
+    def node(self, node, found):
+        result = {}
+        for name, below in found.items():
+            child = node.children[name]
+            convert = {'leaf': self.leaf, 'tag': self.tag, 'node': self.node}[child.kind]
+            result[self.key(name)] = convert(child, below)
+        return result

@@ -1,0 +1,175 @@
+"""VyOS interface definitions as types: one loader for checking, completion, documentation and templates.
+
+The grammar is that of vyos-1x's schema/interface_definition.rng; ``#include`` lines are not part of it, so
+definitions have to be self-contained.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from lxml import etree
+
+
+class SchemaError(ValueError):
+    """An interface definition that cannot be used; the text names the file and the node."""
+
+
+@dataclass(frozen=True)
+class Constraint:
+    """What a value must fulfil: a regular expression, or a validator by name with its argument."""
+
+    kind: str  # "regex" or "validator"
+    name: str
+    argument: str = ""
+
+
+@dataclass(frozen=True)
+class ValueHelp:
+    """One line of help about values."""
+
+    format: str
+    description: str
+
+
+@dataclass(frozen=True)
+class Completion:
+    """Where values for completion come from."""
+
+    lists: tuple[str, ...] = ()
+    paths: tuple[str, ...] = ()
+    scripts: tuple[str, ...] = ()
+
+
+@dataclass
+class Node:
+    """A node, a tag node (``kind`` "tag") or a leaf of the configuration tree.
+
+    A value passes when it fulfils one of ``constraints``, or all of one of the ``groups``.
+    """
+
+    name: str
+    kind: str
+    help: str = ""
+    owner: str | None = None
+    priority: int | None = None
+    value_help: tuple[ValueHelp, ...] = ()
+    completion: Completion = Completion()
+    constraints: tuple[Constraint, ...] = ()
+    groups: tuple[tuple[Constraint, ...], ...] = ()
+    error: str = ""
+    valueless: bool = False
+    multi: bool = False
+    hidden: bool = False
+    secret: bool = False
+    default: str | None = None
+    children: dict[str, Node] = field(default_factory=dict)
+
+    def child(self, name: str) -> Node | None:
+        """The child of that name, or None."""
+        return self.children.get(name)
+
+    def walk(self, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Node]]:
+        """All nodes below with their paths, in the order of their names."""
+        for name in sorted(self.children):
+            node = self.children[name]
+            yield (*path, name), node
+            yield from node.walk((*path, name))
+
+
+_KINDS = {"node": "node", "tagNode": "tag", "leafNode": "leaf"}
+
+
+def load_schema(directory: Path) -> Node:
+    """The tree of all definitions in a directory. Raises :class:`SchemaError`."""
+    root = Node("", "node")
+    files = sorted([*directory.glob("*.xml"), *directory.glob("*.xml.in")])
+    if not files:
+        raise SchemaError(f"{directory} has no interface definitions; install the package zerotier-multi")
+    for path in files:
+        try:
+            document = etree.parse(str(path), etree.XMLParser(remove_comments=True, resolve_entities=False))
+        except (etree.XMLSyntaxError, OSError) as error:
+            raise SchemaError(f"{path}: {error}") from None
+        for element in document.getroot():
+            _merge(root, _node(element, path))
+    return root
+
+
+def _merge(parent: Node, node: Node) -> None:
+    known = parent.children.get(node.name)
+    if known is None:
+        parent.children[node.name] = node
+        return
+    known.owner, known.priority = known.owner or node.owner, known.priority or node.priority
+    known.help = known.help or node.help
+    for child in node.children.values():
+        _merge(known, child)
+
+
+def _node(element: etree._Element, path: Path) -> Node:
+    kind = _KINDS.get(str(element.tag))
+    name = element.get("name")
+    if kind is None or not name:
+        raise SchemaError(f"{path}:{element.sourceline}: <{element.tag}> is no node with a name")
+    node = Node(name, kind, owner=element.get("owner"))
+    properties = element.find("properties")
+    if properties is not None:
+        _properties(node, properties)
+    default = element.find("defaultValue")
+    node.default = default.text if default is not None else None
+    for child in element.findall("children/*"):
+        made = _node(child, path)
+        node.children[made.name] = made
+    return node
+
+
+def _properties(node: Node, element: etree._Element) -> None:
+    node.help = element.findtext("help", "")
+    priority = element.findtext("priority")
+    node.priority = int(priority) if priority else None
+    node.value_help = tuple(
+        ValueHelp(item.findtext("format", ""), item.findtext("description", "")) for item in element.findall("valueHelp")
+    )
+    helps = element.findall("completionHelp")
+    node.completion = Completion(
+        tuple(word for item in helps for found in item.findall("list") for word in (found.text or "").split()),
+        tuple(found.text or "" for item in helps for found in item.findall("path")),
+        tuple(found.text or "" for item in helps for found in item.findall("script")),
+    )
+    node.constraints = tuple(c for item in element.findall("constraint") for c in _constraints(item))
+    node.groups = tuple(tuple(_constraints(item)) for item in element.findall("constraintGroup"))
+    node.error = element.findtext("constraintErrorMessage", "")
+    for flag in ("valueless", "multi", "hidden", "secret"):
+        setattr(node, flag, element.find(flag) is not None)
+
+
+def _constraints(element: etree._Element) -> Iterable[Constraint]:
+    for item in element:
+        if item.tag == "regex":
+            yield Constraint("regex", item.text or "")
+        elif item.tag == "validator":
+            yield Constraint("validator", item.get("name", ""), item.get("argument", ""))
+
+
+def find(root: Node, path: Sequence[str]) -> tuple[Node, int] | None:
+    """The deepest definition that a path leads to, and how many words of it belong to tag values or a leaf value.
+
+    None when the path is not valid. A word after a tag node is a tag value, one after a leaf its value; more
+    words than that make the path invalid.
+    """
+    node, values, index = root, 0, 0
+    while index < len(path):
+        child = node.child(path[index])
+        if child is None:
+            return None
+        node, index = child, index + 1
+        if node.kind == "tag" and index < len(path):
+            values, index = values + 1, index + 1
+        elif node.kind == "leaf" and index < len(path):
+            if node.valueless or index + 1 < len(path):
+                return None
+            return node, values + 1
+    return node, values
