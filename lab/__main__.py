@@ -1,0 +1,71 @@
+"""``python3 -m lab``: a lab for working in by hand."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import sys
+from pathlib import Path
+
+from lab.lab import FILES, Lab, labs, sweep
+from lab.process import LabError
+
+
+def _up(arguments: argparse.Namespace) -> int:
+    with Lab(arguments.debs, name=arguments.name) as lab:
+        routers = lab.add_routers([f"R{k}" for k in range(1, arguments.routers + 1)])
+        for router in routers:
+            print(f"{router.name} {router.underlay4} {router.underlay6}  enter: python3 -m lab shell {lab.name} {router.name}")
+        print("Ctrl-C ends it.", flush=True)
+        signal.pause()
+    return 0
+
+
+def _shell(arguments: argparse.Namespace) -> int:
+    pidfile = FILES / arguments.name / arguments.router / "pid"
+    if not pidfile.exists():
+        raise LabError(f"lab {arguments.name} has no router {arguments.router}; see: python3 -m lab list")
+    nspawn = pidfile.read_text().strip()
+    leader = Path(f"/proc/{nspawn}/task/{nspawn}/children").read_text().split()[0]
+    command = arguments.command or ["bash", "-l"]
+    os.execvp("nsenter", ["nsenter", "-t", leader, "-m", "-u", "-i", "-n", "-p", "--", *command])
+
+
+def main() -> int:
+    """Entry point."""
+    parser = argparse.ArgumentParser(prog="lab", description="Routers on one machine.")
+    verbs = parser.add_subparsers(dest="verb", required=True)
+    up = verbs.add_parser("up", help="start a lab and keep it until Ctrl-C")
+    up.add_argument("--routers", type=int, default=2)
+    up.add_argument("--name")
+    up.add_argument("--debs", nargs="*", default=[])
+    shell = verbs.add_parser("shell", help="enter a router")
+    shell.add_argument("name")
+    shell.add_argument("router")
+    shell.add_argument("command", nargs="*")
+    verbs.add_parser("list", help="labs of this machine")
+    verbs.add_parser("sweep", help="take away what dead labs have left")
+    arguments = parser.parse_args()
+    try:
+        match arguments.verb:
+            case "up":
+                return _up(arguments)
+            case "shell":
+                return _shell(arguments)
+            case "list":
+                for name, alive in labs().items():
+                    print(name, "running" if alive else "dead")
+            case "sweep":
+                for name in sweep():
+                    print(f"removed {name}")
+    except LabError as error:
+        print(f"lab: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        return 130
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

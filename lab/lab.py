@@ -1,0 +1,144 @@
+"""A lab: its underlay, its routers, its record on disk, and the sweeping of labs whose owner is dead."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import sys
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from types import FrameType, TracebackType
+
+from lab import rootfs
+from lab.host import check_host
+from lab.process import LabError, run
+from lab.router import Router
+from lab.underlay import Underlay
+
+RECORDS = Path("/run/zerotier-multi-lab")
+FILES = Path("/var/tmp/zerotier-multi-lab")
+
+
+def start_time(pid: int) -> str | None:
+    """When a process was started, in the kernel's ticks; None when there is none. With the pid it is unique."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19]
+    except (OSError, IndexError):
+        return None
+
+
+def _alive(record: Path) -> bool:
+    try:
+        owner = json.loads(record.read_text())
+        return start_time(owner["pid"]) == owner["start"]
+    except (OSError, ValueError, KeyError):
+        return False
+
+
+def labs() -> dict[str, bool]:
+    """Names of all labs on this machine, and whether their owners live."""
+    return {path.stem: _alive(path) for path in sorted(RECORDS.glob("*.json"))}
+
+
+def sweep() -> list[str]:
+    """Take away what labs of dead owners have left; returns their names. Living labs are not touched."""
+    gone = [name for name, alive in labs().items() if not alive]
+    for name in gone:
+        destroy(name)
+    return gone
+
+
+def destroy(name: str) -> None:
+    """Take away everything of a lab by its name."""
+    directory = FILES / name
+    for pidfile in directory.glob("*/pid"):
+        pid = int(pidfile.read_text() or 0)
+        command = Path(f"/proc/{pid}/cmdline")
+        # Only while it still is the systemd-nspawn of this very lab.
+        if pid and command.exists() and str(directory).encode() in command.read_bytes():
+            children = run(["pgrep", "-P", str(pid)], check=False).stdout.split()
+            for victim in [*children, str(pid)]:
+                run(["kill", "-KILL", victim], check=False)
+    for mount in directory.glob("*/root"):
+        run(["umount", "--lazy", str(mount)], check=False)
+    for namespace in run(["ip", "netns", "list"]).stdout.split("\n"):
+        word = namespace.split(" ")[0]
+        if word == f"ztl-{name}" or word.startswith(f"ztl-{name}-"):
+            run(["ip", "netns", "del", word], check=False)
+    shutil.rmtree(directory, ignore_errors=True)
+    (RECORDS / f"{name}.json").unlink(missing_ok=True)
+
+
+class Lab:
+    """Routers on an underlay. ``debs`` are our packages; ``name`` is made up unless given."""
+
+    def __init__(self, debs: Iterable[Path | str] = (), name: str | None = None) -> None:
+        check_host()
+        sweep()
+        self.name = name or f"p{os.getpid()}"
+        self._debs = [Path(deb) for deb in debs]
+        self.routers: dict[str, Router] = {}
+        self._handlers: dict[int, object] = {}
+        self._record = RECORDS / f"{self.name}.json"
+        RECORDS.mkdir(parents=True, exist_ok=True)
+        try:
+            with self._record.open("x") as file:
+                json.dump({"pid": os.getpid(), "start": start_time(os.getpid())}, file)
+        except FileExistsError:
+            raise LabError(f"a lab named {self.name} is running already; choose another name") from None
+        try:
+            self._layers = rootfs.with_packages(self._debs)
+            self.underlay = Underlay(f"ztl-{self.name}")
+        except BaseException:
+            destroy(self.name)
+            raise
+
+    def __enter__(self) -> Lab:
+        def leave(number: int, _frame: FrameType | None) -> None:
+            raise SystemExit(128 + number)
+
+        for number in (signal.SIGTERM, signal.SIGHUP):
+            try:
+                self._handlers[number] = signal.signal(number, leave)
+            except ValueError:  # not the main thread: its owner has to look after signals
+                break
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        if kind is not None and os.environ.get("ZTM_LAB_LOGS"):
+            for router in self.routers.values():
+                print(f"--- {router.name}\n{router.console()}", file=sys.stderr)
+        self.close()
+
+    def close(self) -> None:
+        """Take everything away."""
+        for router in self.routers.values():
+            try:
+                router.close()
+            except Exception as error:  # the others have to go all the same
+                print(f"lab {self.name}: {error}", file=sys.stderr)
+        self.underlay.close()
+        destroy(self.name)
+        for number, handler in self._handlers.items():
+            signal.signal(number, handler)  # type: ignore[arg-type]
+
+    def add_routers(self, names: Sequence[str]) -> list[Router]:
+        """Start routers side by side and wait until all have booted."""
+        made = []
+        for name in names:
+            number = len(self.routers) + 1
+            router = Router(
+                name, number, self._layers, FILES / self.name / name, f"ztl-{self.name}-{number}", self.underlay
+            )
+            self.routers[name] = router
+            made.append(router)
+            router.start()
+        for router in made:
+            router.wait_boot()
+        return made
+
+    def add_router(self, name: str) -> Router:
+        """Start one router and wait until it has booted."""
+        return self.add_routers([name])[0]
