@@ -1,0 +1,63 @@
+# make demo                 two routers on this machine, the example, what more instances bring
+# make test                 everything there is to test; ENGINE=zerotier-one runs the lab with that program
+# make debs                 the Debian packages, in build/debs
+# make lab                  two routers to work in by hand
+# make fuzz                 fuzzers of the engine's parsers
+# Everything runs as root on Debian 12 and installs what it needs.
+
+PYTHON := /usr/bin/python3
+ENGINE ?= ztnode
+DEBS := build/debs
+TOOLS := $(shell cat lab/host-packages.txt) build-essential debhelper dh-python libjansson-dev libmicrohttpd-dev \
+	pkgconf python3 python3-hypothesis python3-lxml python3-pip python3-pytest python3-rich python3-systemd
+export PYTHONPATH := python:packages/ztsh:.
+export PYTHONDONTWRITEBYTECODE := 1
+
+.PHONY: demo test lint debs lab fuzz tools clean check-root
+
+check-root:
+	@[ "$$(id -u)" = 0 ] || { echo "make: this needs root; use sudo"; exit 1; }
+	@. /etc/os-release && [ "$$VERSION_CODENAME" = bookworm ] || { echo "make: this needs Debian 12 (bookworm)"; exit 1; }
+
+# Asks apt only for what is missing, so that a second run works without a network.
+tools: check-root
+	@missing=$$(for p in $(TOOLS); do dpkg-query -Wf '$${db:Status-Abbrev}' "$$p" 2>/dev/null | grep -q '^ii' || echo "$$p"; done); \
+	if [ -n "$$missing" ]; then \
+		echo "installing" $$missing; \
+		apt-get -qq update && DEBIAN_FRONTEND=noninteractive apt-get -qq -o=Dpkg::Use-Pty=0 install --no-install-recommends --yes $$missing >build/apt.log 2>&1 \
+			|| { tail -5 build/apt.log; exit 1; }; \
+	fi
+
+build $(DEBS):
+	@mkdir -p $@
+
+# Built in a copy, so that the tree stays clean.
+define package
+$(DEBS)/$(1).built: $(shell git ls-files packages/$(1) $(2) 2>/dev/null) | build $(DEBS) tools
+	@echo "building package $(1)"
+	@rm -rf build/tree-$(1) && mkdir -p build/tree-$(1) && cp -r packages python src interface-definitions README.md build/tree-$(1)/
+	@rm -rf build/tree-$(1)/packages/*/build
+	@cd build/tree-$(1)/packages/$(1) && dpkg-buildpackage --unsigned-changes --unsigned-source --build=binary >../../../$(1).log 2>&1 \
+		|| { tail -20 ../../../$(1).log; echo "package $(1) could not be built; the log is build/$(1).log"; exit 1; }
+	@rm -f $(DEBS)/$(1)_*.deb && mv build/tree-$(1)/packages/$(1)_*.deb $(DEBS)/ && rm -rf build/tree-$(1) && touch $$@
+endef
+$(eval $(call package,zerotier-multi,python src interface-definitions README.md))
+$(eval $(call package,ztsh,))
+$(eval $(call package,ztnode,))
+
+debs: $(DEBS)/zerotier-multi.built $(DEBS)/ztsh.built $(DEBS)/ztnode.built
+
+demo: debs
+	@$(PYTHON) -m lab.demo $(DEBS)/*.deb
+
+lab: debs
+	@$(PYTHON) -m lab up --routers 2 --debs $(DEBS)/*.deb
+
+test: debs
+	ENGINE=$(ENGINE) $(PYTHON) -m pytest $(PYTEST_ARGS) tests
+
+fuzz: tools
+	$(MAKE) -C packages/ztnode fuzz
+
+clean:
+	rm -rf build packages/ztnode/build
