@@ -7,7 +7,7 @@ import os
 import shutil
 import signal
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from types import FrameType, TracebackType
 
@@ -72,13 +72,19 @@ def destroy(name: str) -> None:
 
 
 class Lab:
-    """Routers on an underlay. ``debs`` are our packages; ``name`` is made up unless given."""
+    """Routers on an underlay. ``debs`` are our packages; ``name`` is made up unless given.
 
-    def __init__(self, debs: Iterable[Path | str] = (), name: str | None = None) -> None:
+    ``programs`` are files of this machine that every router gets besides: path inside -> path here.
+    """
+
+    def __init__(
+        self, debs: Iterable[Path | str] = (), name: str | None = None, programs: Mapping[str, Path] | None = None
+    ) -> None:
         check_host()
         sweep()
         self.name = name or f"p{os.getpid()}"
         self._debs = [Path(deb) for deb in debs]
+        self._programs = dict(programs or {})
         self.routers: dict[str, Router] = {}
         self._handlers: dict[int, object] = {}
         self._record = RECORDS / f"{self.name}.json"
@@ -129,9 +135,12 @@ class Lab:
         made = []
         for name in names:
             number = len(self.routers) + 1
-            router = Router(
-                name, number, self._layers, FILES / self.name / name, f"ztl-{self.name}-{number}", self.underlay
-            )
+            files = FILES / self.name / name
+            for inside, here in self._programs.items():
+                target = files / "upper" / inside.lstrip("/")
+                target.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy(here, target)
+            router = Router(name, number, self._layers, files, f"ztl-{self.name}-{number}", self.underlay)
             self.routers[name] = router
             made.append(router)
             router.start()

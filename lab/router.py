@@ -18,6 +18,8 @@ from lab.underlay import PREFIX4, PREFIX6, Underlay
 
 T = TypeVar("T")
 BOOT_TIMEOUT = 90.0
+# Nothing of the environment out here reaches a program inside.
+ENVIRONMENT = ("PATH=/usr/sbin:/usr/bin:/sbin:/bin", "HOME=/root", "LANG=C.UTF-8")
 
 
 @dataclass(frozen=True)
@@ -157,7 +159,8 @@ class Router:
         """The command that runs ``command`` inside."""
         if not self._leader:
             raise LabError(f"{self.name} is not running")
-        return ["nsenter", "--target", str(self._leader), "--mount", "--uts", "--ipc", "--net", "--pid", "--", *command]
+        enter = ["nsenter", "--target", str(self._leader), "--mount", "--uts", "--ipc", "--net", "--pid", "--"]
+        return [*enter, "env", "--ignore-environment", *ENVIRONMENT, *command]
 
     def run(
         self, command: Sequence[str], *, check: bool = True, timeout: float = 60.0, text_input: str | None = None

@@ -194,8 +194,7 @@ def _controller_free(bundle: Bundle, numbers: Sequence[int]) -> Iterable[Problem
             f"use a second bundle or a controller",
         )
     seen: dict[str, str] = {}
-    for k in numbers:
-        network = bundle.network(k) or ""
+    for network in sorted({bundle.network(k) or "" for k in numbers}):
         if network.startswith("ff"):
             yield Problem(
                 f"{bundle.path} network-id {network}",

@@ -1,0 +1,20 @@
+"""Shared by all tests: sessions of ztsh never touch the machine's own configuration."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _own_places(tmp_path_factory: pytest.TempPathFactory) -> None:
+    patch = pytest.MonkeyPatch()
+    places = tmp_path_factory.mktemp("ztsh")
+    root = Path(__file__).resolve().parent.parent
+    patch.setenv("ZTSH_RUN", str(places / "run"))
+    patch.setenv("ZTSH_CONFIG", str(places / "config"))
+    patch.setenv("ZTSH_DEFINITIONS", str(root / "interface-definitions"))
+    patch.setenv("ZTSH_CONF_SCRIPTS", str(root / "src/conf_mode"))
+    yield
+    patch.undo()

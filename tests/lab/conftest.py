@@ -1,0 +1,55 @@
+"""Routers for the tests of this folder: labs with our packages, and the engine that ``ENGINE`` names."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from lab import Lab, Router
+from lab.scenario import connect
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+ENGINE = os.environ.get("ENGINE", "ztnode")
+
+
+def packages() -> list[Path]:
+    """Our packages as ``make debs`` has built them."""
+    found = sorted((ROOT / "build/debs").glob("*.deb"))
+    assert len(found) == 3, "build the packages first: make debs"
+    return found
+
+
+def new_lab() -> Lab:
+    """A lab with our packages; an engine other than ours comes from this machine's PATH."""
+    programs = {}
+    if ENGINE != "ztnode":
+        path = shutil.which(ENGINE)
+        assert path, f"ENGINE={ENGINE}: no such program on PATH"
+        programs[f"/usr/sbin/{Path(ENGINE).name}"] = Path(path)
+    return Lab(packages(), programs=programs)
+
+
+@pytest.fixture(scope="module")
+def lab() -> Iterator[Lab]:
+    with new_lab() as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def pair(lab: Lab) -> list[Router]:
+    """Two routers with the example on four instances each, carrying traffic."""
+    routers = lab.add_routers(["R1", "R2"])
+    connect(routers, 4, engine=Path(ENGINE).name)
+    return routers
+
+
+@pytest.fixture
+def connected() -> Callable[..., None]:
+    def call(routers: list[Router], instances: int, **options: object) -> None:
+        connect(routers, instances, engine=Path(ENGINE).name, **options)
+
+    return call

@@ -1,0 +1,250 @@
+"""Changes touch what they name and nothing else; deleting leaves nothing."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+import pytest
+
+from lab import Router
+from lab.scenario import loopback, member_bytes, paths_up, processes, reach, status, wait_paths
+
+ZT = "set interfaces zerotier zt0"
+
+
+def snapshot(router: Router) -> dict[str, str]:
+    """Everything that an unchanged commit must not touch."""
+    return {
+        "files": router.run(["find", "/config", "/run/zerotier-multi", "/run/systemd/system", "-type", "f", "-not", "-name", "*.peer",
+                             "-not", "-name", "metrics.prom", "-printf", "%p %T@ %i\n"]).stdout,
+        "processes": json.dumps(processes(router)),
+        "links": json.dumps([(x["ifname"], x["ifindex"], x["mtu"]) for x in router.json(["ip", "-j", "link"])]),
+        "nexthops": router.run(["sh", "-c", "ip nexthop | grep 'proto 122'"]).stdout,
+        "routes": router.run(["sh", "-c", "ip route show proto 122; ip -6 route show proto 122"]).stdout,
+    }  # fmt: skip
+
+
+class Flow:
+    """One TCP connection pinned to a path by its ports, which must not lose a byte while something changes."""
+
+    def __init__(self, client: Router, server: Router, port: int) -> None:
+        self.server = server.popen(["iperf3", "-s", "-1", "-p", str(port)])
+        server.wait(lambda: f":{port} " in server.run(["ss", "-Hltn"]).stdout, what="iperf3 server")
+        before = member_bytes(client)
+        self.client = client.popen(
+            ["iperf3", "-J", "-c", loopback(server), "-B", loopback(client), "-p", str(port), "-t", "8", "-b", "20M", "-i", "0.5"]
+        )
+        used = client.wait(lambda: self._device(client, before), what="the device that the flow uses")
+        self.device = used
+
+    @staticmethod
+    def _device(client: Router, before: dict[str, int]) -> str:
+        sent = {d: b - before.get(d, 0) for d, b in member_bytes(client).items()}
+        busiest = max(sent, key=sent.get)
+        return busiest if sent[busiest] > 1_000_000 else ""
+
+    def finish(self) -> dict:
+        """The report of iperf3."""
+        text, _ = self.client.communicate(timeout=40)
+        self.server.wait(timeout=10)
+        return json.loads(text)
+
+
+@pytest.fixture
+def flow(pair: list[Router]) -> Iterator[list[Flow]]:
+    made: list[Flow] = []
+    yield made
+    for item in made:
+        item.client.kill()
+        item.server.kill()
+
+
+def flow_on(pair: list[Router], devices: set[str], made: list[Flow]) -> Flow:
+    """A flow over one of these devices; ports are tried until the hash takes it there."""
+    for port in range(5300, 5330):
+        item = Flow(pair[0], pair[1], port)
+        made.append(item)
+        if item.device in devices:
+            return item
+        item.client.kill()
+        item.server.kill()
+    raise AssertionError(f"no flow was hashed to {devices}")
+
+
+def test_an_unchanged_commit_touches_nothing(pair: list[Router]) -> None:
+    router = pair[0]
+    before = snapshot(router)
+    # A description is configuration, so the script runs, but nothing of the router depends on it.
+    router.must_configure(f"{ZT} description one")
+    router.must_configure(f"{ZT} description two")
+    assert snapshot(router) == before
+
+
+def test_fewer_and_more_instances_leave_the_others_alone(pair: list[Router], flow: list[Flow]) -> None:
+    item = flow_on(pair, {"zt0p1", "zt0p2"}, flow)
+    before = [processes(r) for r in pair]
+    for router in pair:
+        router.must_configure(f"{ZT} instances 2")
+    for router, pids in zip(pair, before, strict=True):
+        assert processes(router) == {k: pids[k] for k in (1, 2)}
+        router.wait(lambda r=router: paths_up(r) == 2, what="2 paths")
+    for router in pair:
+        router.must_configure(f"{ZT} instances 4")
+    wait_paths(pair, 4)
+    for router, pids in zip(pair, before, strict=True):
+        after = processes(router)
+        assert sorted(after) == [1, 2, 3, 4] and all(after[k] == pids[k] for k in (1, 2))
+    report = item.finish()
+    assert all(i["sum"]["bytes"] > 0 for i in report["intervals"]), "the flow on another path stood still"
+    assert report["end"]["sum_sent"]["retransmits"] == 0
+
+
+def test_a_port_change_restarts_that_instance_alone(pair: list[Router], flow: list[Flow]) -> None:
+    r1, r2 = pair
+    item = flow_on(pair, {"zt0p1", "zt0p2", "zt0p4"}, flow)
+    before = processes(r1)
+    r1.must_configure(f"{ZT} instance 3 port 12003")
+    r1.wait(lambda: processes(r1).get(3) not in (None, before[3]), what="instance 3 anew")
+    assert {k: p for k, p in processes(r1).items() if k != 3} == {k: p for k, p in before.items() if k != 3}
+    r1.wait(lambda: ":12003 " in r1.run(["ss", "-Hlun"]).stdout, what="the new port")
+    wait_paths(pair, 4)
+    r1.wait(lambda: r1.run(["ping", "-c1", "-W1", "-I", "zt0p3", "10.14.0.10"], check=False).returncode == 0, what="echo on path 3")
+    report = item.finish()
+    assert report["end"]["sum_sent"]["retransmits"] == 0
+    r1.must_configure("delete interfaces zerotier zt0 instance 3")
+    wait_paths(pair, 4)
+
+
+def test_one_more_remote_prefix_touches_no_process_and_no_other_route(pair: list[Router]) -> None:
+    r1, _r2 = pair
+    before, pids = snapshot(r1), processes(r1)
+    r1.must_configure(f"{ZT} remote R2 prefix 192.0.2.0/24")
+    after = snapshot(r1)
+    assert processes(r1) == pids and after["nexthops"] == before["nexthops"] and after["links"] == before["links"]
+    assert set(before["routes"].splitlines()) < set(after["routes"].splitlines()) and "192.0.2.0/24" in after["routes"]
+    r1.must_configure("delete interfaces zerotier zt0 remote R2 prefix 192.0.2.0/24")
+    assert snapshot(r1)["routes"] == before["routes"]
+
+
+def test_pinning_moves_a_running_process(pair: list[Router]) -> None:
+    r1 = pair[0]
+    pids = processes(r1)
+    r1.must_configure(f"{ZT} instance 1 cpu 0-1")
+    assert processes(r1) == pids
+    tasks = r1.run(["sh", "-c", f"grep -h Cpus_allowed_list /proc/{pids[1]}/task/*/status"]).stdout
+    assert set(tasks.split()[1::2]) == {"0-1"}
+    r1.must_configure("delete interfaces zerotier zt0 instance 1")
+
+
+@pytest.mark.parametrize(
+    ("harm", "mended"),
+    [
+        ("sysctl -w net.ipv4.fib_multipath_hash_policy=0", "sysctl -n net.ipv4.fib_multipath_hash_policy | grep -x 1"),
+        ("ip addr del 10.14.0.5/30 dev zt0p2", "ip addr show zt0p2 | grep 10.14.0.5/30"),
+        ("ip addr del 10.0.55.1/32 dev zt0", "ip addr show zt0 | grep 10.0.55.1/32"),
+        ("ip route del 10.0.55.2/32", "ip route show proto 122 | grep 10.0.55.2"),
+        ("ip neigh del 10.14.0.2 dev zt0p1", "ip neigh show 10.14.0.2 dev zt0p1 | grep PERMANENT"),
+        ("ip link set zt0 down", "ip link show zt0 | grep ',UP'"),
+        ("ip link set zt0p2 mtu 1500", "ip link show zt0p2 | grep 'mtu 1394'"),
+        ("ip nexthop del id 2046820482", "ip nexthop get id 2046820482"),
+        ("ip nexthop flush proto 122", "ip route show 10.0.55.2/32 | grep -c 'dev zt0p' | grep -x 4"),
+        ("ip link del zt0", "ip addr show zt0 | grep 10.0.55.1/32"),
+    ],
+)
+def test_what_somebody_changes_is_mended(pair: list[Router], harm: str, mended: str) -> None:
+    r1 = pair[0]
+    r1.run(["sh", "-c", harm])
+    r1.wait(lambda: r1.run(["sh", "-c", mended], check=False).returncode == 0, timeout=10, what=f"mended after: {harm}")
+    wait_paths(pair, 4)
+    reach(r1, loopback(r1), loopback(pair[1]))
+
+
+def test_the_daemon_takes_over_without_a_gap_after_a_kill(pair: list[Router], flow: list[Flow]) -> None:
+    r1 = pair[0]
+    item = flow_on(pair, {f"zt0p{k}" for k in range(1, 5)}, flow)
+    before = snapshot(r1)
+    pid = r1.run(["systemctl", "show", "--property=MainPID", "--value", "zerotier-pathd"]).stdout.strip()
+    r1.run(["kill", "-KILL", pid])
+
+    def again() -> bool:
+        now = r1.run(["systemctl", "show", "--property=MainPID", "--value", "zerotier-pathd"]).stdout.strip()
+        return now not in ("0", pid) and status(r1)["bundles"] != {}
+
+    r1.wait(again, what="the daemon anew")
+    after = snapshot(r1)
+    assert {k: after[k] for k in ("processes", "links", "nexthops", "routes")} == {
+        k: before[k] for k in ("processes", "links", "nexthops", "routes")
+    }
+    assert item.finish()["end"]["sum_sent"]["retransmits"] == 0
+
+
+def test_a_killed_instance_comes_back_alone(pair: list[Router]) -> None:
+    r1 = pair[0]
+    before = processes(r1)
+    r1.run(["kill", "-KILL", str(before[2])])
+    r1.wait(lambda: processes(r1).get(2) not in (None, before[2]), what="instance 2 anew")
+    wait_paths(pair, 4)
+    assert {k: p for k, p in processes(r1).items() if k != 2} == {k: p for k, p in before.items() if k != 2}
+    r1.wait(lambda: r1.run(["ping", "-c1", "-W1", "-I", "zt0p2", "10.14.0.6"], check=False).returncode == 0, what="echo on path 2")
+
+
+def test_a_broken_plan_file_changes_nothing_and_is_told(pair: list[Router]) -> None:
+    r1 = pair[0]
+    before = snapshot(r1)["nexthops"]
+    whole = r1.read("/run/zerotier-multi/zt0.json")
+    r1.write("/run/zerotier-multi/zt0.json", whole[:200])
+    r1.run(["systemctl", "kill", "--signal=HUP", "zerotier-pathd"])
+    r1.wait(lambda: any("unusable" in p for p in status(r1)["problems"]), what="the problem in the status")
+    assert snapshot(r1)["nexthops"] == before
+    r1.must_configure(f"{ZT} description mended")
+    r1.wait(lambda: status(r1)["problems"] == [], what="no problem")
+    assert r1.read("/run/zerotier-multi/zt0.json") == whole
+
+
+def test_one_more_process_on_a_home_is_refused(pair: list[Router]) -> None:
+    r1 = pair[0]
+    line = r1.run(["systemctl", "cat", "zerotier-multi@zt0-1.service"]).stdout
+    command = next(x for x in line.splitlines() if x.startswith("ExecStart=/usr/bin/flock")).partition("=")[2]
+    assert r1.run(command.split(), check=False).returncode == 75
+
+
+def test_a_second_bundle_beside_the_first(pair: list[Router]) -> None:
+    lines = (
+        "set interfaces zerotier zt1 network-id 8056c2e21c000002\nset interfaces zerotier zt1 instances 2\n"
+        "set interfaces zerotier zt1 controller-free\nset interfaces zerotier zt1 transit prefix 10.15.0.0/29\n"
+        "set interfaces zerotier zt1 transit site {site}\nset interfaces zerotier zt1 address 10.0.56.{site}/32\n"
+        "set interfaces zerotier zt1 remote {other} prefix 10.0.56.{peer}/32\n"
+    )
+    from lab.scenario import introduce
+
+    before = [processes(r) for r in pair]
+    for router, other in zip(pair, reversed(pair), strict=True):
+        router.must_configure(lines.format(site=router.number, other=other.name, peer=other.number))
+    introduce(pair, 2, bundle=1)
+    wait_paths(pair, 2, bundle=1)
+    reach(pair[0], "10.0.56.1", "10.0.56.2")
+    assert [processes(r) for r in pair] == before
+    for router in pair:
+        router.must_configure("delete interfaces zerotier zt1")
+        assert processes(router, 1) == {}
+    assert [processes(r) for r in pair] == before
+
+
+def test_deleting_the_bundle_leaves_only_the_identities(pair: list[Router]) -> None:
+    r1 = pair[0]
+    identities = r1.run(["sh", "-c", "cat /config/zerotier-multi/zt0/*/identity.public"]).stdout
+    r1.must_configure("delete interfaces zerotier zt0")
+    assert processes(r1) == {}
+    links = [link["ifname"] for link in r1.json(["ip", "-j", "link"])]
+    assert links == ["lo", "eth0"]
+    assert r1.run(["sh", "-c", "ip nexthop | grep 'proto 122'"], check=False).stdout == ""
+    assert r1.run(["sh", "-c", "ip route show proto 122; ip -6 route show proto 122"]).stdout == ""
+    assert r1.run(["ip", "rule"]).stdout.count("\n") == 3
+    assert r1.run(["sh", "-c", "ls /run/zerotier-multi/*.json /run/systemd/system/zerotier-multi@*"], check=False).stdout == ""
+    units = r1.run(["systemctl", "list-units", "--all", "--plain", "--no-legend", "zerotier*.service"]).stdout
+    assert "running" not in units and "failed" not in units
+    for name in ("ipv4/fib_multipath_hash_policy", "ipv6/fib_multipath_hash_policy", "ipv4/fib_multipath_hash_seed"):
+        assert r1.run(["cat", f"/proc/sys/net/{name}"], check=False).stdout.strip() in ("0", "")
+    assert r1.run(["sh", "-c", "pgrep -l 'ztnode|zerotier' || true"]).stdout == ""
+    assert r1.run(["sh", "-c", "cat /config/zerotier-multi/zt0/*/identity.public"]).stdout == identities

@@ -1,0 +1,176 @@
+"""Bad input as a table: what is configured, and the exact sentence that refuses it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from tests.configuration import EXAMPLE, configured
+from zerotier_multi.bundle import parse_bundle
+from zerotier_multi.checks import BoxFacts, check_bundle, check_on_box, check_together, warnings
+from zerotier_multi.cpu import Cpu
+from zerotier_multi.errors import ConfigProblems
+
+GK41 = tuple(Cpu(n, n) for n in range(4))
+BOX = BoxFacts(GK41, {"ztnode": "/usr/sbin/ztnode"})
+KEY = "ab" * 64
+P = "interfaces zerotier zt0"
+
+
+def without(word: str) -> str:
+    return "\n".join(line for line in EXAMPLE.splitlines() if not line.startswith(word))
+
+
+ALONE = [
+    ("no network id", without("network-id"),
+     f"{P} network-id: is missing; set it to the 16 hexadecimal digits of the network"),
+    ("no network id for one instance", without("network-id") + "\n" + "".join(f"\ninstance {k} network-id 8056c2e21c000001" for k in (1, 2, 4)),
+     f"{P} instance 3 network-id: is missing; set it here or for the whole bundle"),
+    ("two instances on one port", EXAMPLE + "instance 3 port 9994",
+     f"{P} instance 3 port 9994: instance zt0/3 would use port 9994 of instance zt0/2; give one of them another port"),
+    ("transit too small", EXAMPLE.replace("/28", "/29"),
+     f"{P} transit prefix 10.14.0.0/29: has room for 2 subnets of /30 but there are 4 instances; use a /28 or larger"),
+    ("IPv6 transit too small", EXAMPLE + "transit prefix 2001:db8:14::/125",
+     f"{P} transit prefix 2001:db8:14::/125: has room for 2 subnets of /126 but there are 4 instances; use a /124 or larger"),
+    ("site outside the subnet", EXAMPLE.replace("site 1", "site 3") + "remote R2 site 1",
+     f"{P} transit site 3: a /30 has only hosts 1 to 2; choose one of those or a shorter subnet-length"),
+    ("no site", without("transit site"),
+     f"{P} transit site: is missing; set this router's host number in every transit subnet"),
+    ("remote without transit", without("transit"),
+     f"{P} transit prefix: is missing; remotes are reached through it"),
+    ("two IPv4 transit prefixes", EXAMPLE + "transit prefix 10.15.0.0/28",
+     f"{P} transit prefix: there are 2 IPv4 prefixes; keep one"),
+    ("remote with our own site", EXAMPLE + "remote R2 site 1",
+     f"{P} remote R2 site 1: is this router's own site; give the number that the remote has"),
+    ("remote without prefix", without("remote") + "\nremote R2 site 2",
+     f"{P} remote R2 prefix: is missing; name at least one prefix that is reached there"),
+    ("remote whose site is not known", EXAMPLE.replace("/28", "/24") + "transit subnet-length 28",
+     f"{P} remote R2 site: is missing; only in a two-host transit subnet it is known without"),
+    ("two remotes on one site", EXAMPLE + "remote R3 prefix 192.0.2.0/24",
+     f"{P} remote R3 site 2: remote R2 has it too; every router needs a number of its own"),
+    ("one prefix at two remotes", EXAMPLE.replace("/28", "/26") + "transit subnet-length 28\nremote R2 site 2\nremote R3 site 3\nremote R3 prefix 10.0.55.2/32",
+     f"{P} remote R3 prefix 10.0.55.2/32: remote R2 has it too; keep it at one of them"),
+    ("IPv6 prefix without IPv6 transit", EXAMPLE + "remote R2 prefix 2001:db8:2::/48",
+     f"{P} remote R2 prefix 2001:db8:2::/48: needs IPv6 transit; add an IPv6 transit prefix, such as a /120"),
+    ("prefix inside the transit", EXAMPLE + "remote R2 prefix 10.14.0.8/30",
+     f"{P} remote R2 prefix 10.14.0.8/30: lies inside transit prefix 10.14.0.0/28; use another prefix"),
+    ("routing loop through a remote's prefix", EXAMPLE + "controller-free\nremote R2 prefix 198.51.100.0/24\nremote R2 instance 1 endpoint 198.51.100.2:9993",
+     f"{P} remote R2 prefix 198.51.100.0/24: contains endpoint 198.51.100.2:9993 of remote R2 instance 1, so the tunnel would be routed into itself; use prefixes without 198.51.100.2"),
+    ("routing loop through the transit", EXAMPLE + "controller-free\nremote R2 instance 1 endpoint 10.14.0.2:9993",
+     f"{P} transit prefix 10.14.0.0/28: contains endpoint 10.14.0.2:9993 of remote R2 instance 1, so the tunnel would be routed into itself; use prefixes without 10.14.0.2"),
+    ("more instances than ports left", EXAMPLE + "primary port 65534",
+     f"{P} primary port 65534: instance 4 would need port 65537, above 65535; start at 65532 or below, or run fewer instances"),
+    ("endpoint with a controller", EXAMPLE + "remote R2 instance 1 endpoint 198.51.100.2:9993",
+     f"{P} remote R2 instance 1 endpoint: is for controller-free mode; set controller-free or delete it"),
+    ("ad-hoc network", EXAMPLE.replace("8056c2e21c000001", "ff00160016000000") + "controller-free",
+     f"{P} network-id ff00160016000000: begins with ff, which is an ad-hoc network that anyone may join; choose another"),
+    ("one identity twice", EXAMPLE + f"controller-free\nremote R2 instance 1 identity 89e92ceee5:0:{KEY}\nremote R2 instance 2 identity 89e92ceee5:0:{KEY}",
+     f"{P} remote R2 instance 2 identity 89e92ceee5: is the identity of R2 instance 1 too; each instance has its own"),
+    ("a remote that would be the controller", EXAMPLE + f"controller-free\nremote R2 instance 1 identity 8056c2e21c:0:{KEY}",
+     f"{P} remote R2 instance 1 identity 8056c2e21c: would be the controller of network 8056c2e21c000001; choose another network-id"),
+    ("too many controller-free remotes", without("remote").replace("/28", "/26") + "\ncontroller-free\ntransit subnet-length 28\n" + "\n".join(f"remote R{k} site {k}\nremote R{k} prefix 192.0.2.{k}/32" for k in range(2, 6)),
+     f"{P} remote: controller-free mode has at most 3 remotes but there are 4; use a second bundle or a controller"),
+    ("every instance disabled", EXAMPLE.replace("instances 4", "instances 1") + "instance 1 disable",
+     f"{P} instance: every instance is disabled; disable the bundle instead"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "sentence"), [case[1:] for case in ALONE], ids=[case[0] for case in ALONE])
+def test_a_bundle_by_itself(text: str, sentence: str) -> None:
+    bundle = parse_bundle("zt0", configured(text)["zt0"])
+    assert [str(p) for p in check_bundle(bundle, GK41)] == [sentence]
+
+
+def test_the_example_is_good() -> None:
+    bundle = parse_bundle("zt0", configured(EXAMPLE)["zt0"])
+    assert check_bundle(bundle, GK41) == [] and check_on_box(bundle, BOX) == []
+
+
+def test_a_disabled_bundle_may_be_incomplete() -> None:
+    assert check_bundle(parse_bundle("zt0", configured("disable")["zt0"]), GK41) == []
+
+
+ON_BOX = [
+    ("port of another program", EXAMPLE, {"taken_ports": {9995: "another program has UDP port 9995"}},
+     f"{P} primary port 9993: instance zt0/3 cannot have port 9995, another program has UDP port 9995; choose another port or stop that program"),
+    ("unknown CPU", EXAMPLE + "cpu affinity 2-5", {},
+     f"{P} cpu affinity 2-5: this router has no CPU 4-5; its CPUs are 0-3"),
+    ("unknown CPU of an instance", EXAMPLE + "instance 2 cpu 9", {},
+     f"{P} instance 2 cpu 9: this router has no CPU 9; its CPUs are 0-3"),
+    ("no engine at all", EXAMPLE, {"engines": {}},
+     f"{P} engine auto: zerotier-one or ztnode is not installed (no other engine either found); install its package"),
+    ("not the engine that is wanted", EXAMPLE + "engine zerotier-one", {},
+     f"{P} engine zerotier-one: zerotier-one is not installed (ztnode found); install its package or set engine auto"),
+    ("no TUN device", EXAMPLE, {"has_tun": False},
+     f"{P}: /dev/net/tun is missing, so no TAP can be made; load the kernel module tun"),
+    ("no such VRF", EXAMPLE + "vrf blue", {},
+     f"{P} vrf blue: there is no such VRF; set vrf name first"),
+    ("a home that cannot be written", EXAMPLE, {"home_faults": {("zt0", 2): "home /x is not writable (Read-only file system); mend it"}},
+     f"{P} instance 2: home /x is not writable (Read-only file system); mend it"),
+    ("a foreign next hop in our range", EXAMPLE, {"foreign_nexthops": (2046820481,)},
+     f"{P}: next hop 2046820481 was made by another program inside the id range of this product (2046820352 and up); remove it with: ip nexthop del id 2046820481"),
+    ("our own identity as a remote's", EXAMPLE + f"controller-free\nremote R2 instance 1 identity 89e92ceee5:0:{KEY}", {"own_addresses": {"89e92ceee5": "zt0/1"}},
+     f"{P} remote R2 instance 1 identity 89e92ceee5: is zt0/1 of this router itself; give the identity that R2 prints"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "facts", "sentence"), [c[1:] for c in ON_BOX], ids=[c[0] for c in ON_BOX])
+def test_a_bundle_on_this_box(text: str, facts: dict, sentence: str) -> None:
+    bundle = parse_bundle("zt0", configured(text)["zt0"])
+    assert [str(p) for p in check_on_box(bundle, replace(BOX, **facts))] == [sentence]
+
+
+SECOND = "zt1 instances 2\nzt1 network-id 8056c2e21c000002\nzt1 transit prefix 10.15.0.0/28\nzt1 transit site 1\n"
+TOGETHER = [
+    ("overlapping transit", SECOND.replace("10.15.0.0/28", "10.14.0.0/24"),
+     "interfaces zerotier zt1 transit prefix 10.14.0.0/24: overlaps 10.14.0.0/28 of zt0; every bundle needs a transit prefix of its own"),
+    ("one port in two bundles", SECOND + "zt1 primary port 9995",
+     "interfaces zerotier zt1 primary port 9995: instance zt1/1 would use port 9995 of instance zt0/3; give one of them another port"),
+    ("one address in two bundles", SECOND + "zt1 address 10.0.55.1/32",
+     "interfaces zerotier zt1 address 10.0.55.1/32: is on zt0 too; keep it on one of them"),
+    ("one prefix in two bundles", SECOND + "zt1 remote R2 prefix 10.0.55.2/32",
+     "interfaces zerotier zt1 remote R2 prefix 10.0.55.2/32: remote R2 of zt0 has it too; keep it at one of them"),
+    ("two hash policies", SECOND + "zt1 balance hash-policy layer3",
+     "interfaces zerotier zt1 balance hash-policy layer3: zt0 wants layer4 and the router has one policy; make them equal"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "sentence"), [c[1:] for c in TOGETHER], ids=[c[0] for c in TOGETHER])
+def test_two_bundles(text: str, sentence: str) -> None:
+    tree = configured(EXAMPLE + text)
+    bundles = [parse_bundle(name, tree[name]) for name in ("zt0", "zt1")]
+    assert next(str(p) for p in check_together(bundles, GK41)) == sentence
+
+
+def test_two_good_bundles() -> None:
+    tree = configured(EXAMPLE + SECOND)
+    assert check_together([parse_bundle(name, tree[name]) for name in tree], GK41) == []
+
+
+@pytest.mark.parametrize(
+    ("tree", "sentence"),
+    [
+        ({"network-id": "8056c2e21c00000g"}, f"{P} network-id 8056c2e21c00000g: a network id is 16 hexadecimal digits"),
+        ({"instances": "0"}, f"{P} instances 0: give auto or 1 to 32"),
+        ({"transit": {"prefix": ["10.14.0.1/28"]}}, f"{P} transit prefix 10.14.0.1/28: give a prefix without host bits, such as 10.14.0.0/28"),
+        ({"transit": {"subnet-length": ["40"]}}, f"{P} transit subnet-length 40: give 8 to 30 for IPv4 or 64 to 126 for IPv6"),
+        ({"remote": {"R2": {"instance": {"1": {"endpoint": ["host:1"]}}}}}, f"{P} remote R2 instance 1 endpoint host:1: give address and port, such as 192.0.2.1:9993 or [2001:db8::1]:9993"),
+    ],
+)  # fmt: skip
+def test_values_that_the_definition_would_not_let_through(tree: dict, sentence: str) -> None:
+    with pytest.raises(ConfigProblems) as refused:
+        parse_bundle("zt0", tree)
+    assert str(refused.value) == sentence
+
+
+def test_a_secret_identity_is_never_repeated() -> None:
+    secret = f"89e92ceee5:0:{KEY}:{'cd' * 64}"
+    with pytest.raises(ConfigProblems) as refused:
+        parse_bundle("zt0", {"remote": {"R2": {"instance": {"1": {"identity": secret}}}}})
+    assert "cdcd" not in str(refused.value)
+
+
+def test_warnings() -> None:
+    tree = configured(EXAMPLE.replace("instances 4", "instances 6").replace("/28", "/27") + "controller-free\ninstance 8 port 9")
+    texts = warnings(parse_bundle("zt0", tree["zt0"]), GK41)
+    assert [t.partition(":")[0] for t in texts] == [f"{P} instances", f"{P} instance 8", f"{P} remote R2"]
