@@ -169,9 +169,10 @@ class Router:
         return run(self.command(command), check=check, timeout=timeout, text_input=text_input)
 
     def popen(self, command: Sequence[str]) -> subprocess.Popen[str]:
-        """Start a program inside; its output is piped."""
+        """Start a program inside; its output is piped, and it dies with the process that is returned."""
+        bound = self.command(["setpriv", "--pdeathsig", "KILL", *command])
         return subprocess.Popen(
-            self.command(command), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+            bound, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
         )
 
     def json(self, command: Sequence[str], **options: Any) -> Any:

@@ -7,17 +7,20 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from lab.impair import Impairment, Relay, kernel_has_netem
 from lab.process import LabError, run, wait
 
 PREFIX4, PREFIX6 = "198.51.100", "2001:db8:0:1::"
 
 
 class Underlay:
-    """Impairments act on what leaves towards the router (``rx``), or on what it sends (``tx``)."""
+    """Routers' ports on one bridge; impairments act on what reaches a router."""
 
     def __init__(self, namespace: str) -> None:
         self.namespace = namespace
         self._ports: dict[str, str] = {}
+        self._namespaces: dict[str, str] = {}
+        self._relays: dict[str, Relay] = {}
         run(["ip", "netns", "add", namespace])
         for command in ("link set lo up", "link add br0 type bridge mcast_snooping 0", "link set br0 up"):
             self._ip(*command.split())
@@ -35,7 +38,7 @@ class Underlay:
         self.detach(router)
         self._ip("link", "add", port, "type", "veth", "peer", "name", "eth0", "netns", namespace)
         self._ip("link", "set", port, "master", "br0", "up")
-        self._ports[router] = port
+        self._ports[router], self._namespaces[router] = port, namespace
         for arguments in (
             f"addr add {PREFIX4}.{number}/24 dev eth0",
             f"addr add {PREFIX6}{number:x}/64 dev eth0 nodad",
@@ -46,6 +49,8 @@ class Underlay:
 
     def detach(self, router: str) -> None:
         """Take a router's port away."""
+        if router in self._relays:
+            self.clear(router)
         port = self._ports.pop(router, None)
         if port:
             run(["ip", "-n", self.namespace, "link", "del", port], check=False)
@@ -67,20 +72,20 @@ class Underlay:
         reorder_pct: float = 0,
     ) -> None:  # fmt: skip
         """Impair what reaches a router; for one way only, that is all. Given to both routers it acts both ways."""
-        words = ["limit", "100000"]
-        if delay_ms:
-            words += ["delay", f"{delay_ms}ms", *([f"{jitter_ms}ms"] if jitter_ms else [])]
-        if loss_pct:
-            words += ["loss", f"{loss_pct}%"]
-        if reorder_pct:
-            words += ["reorder", f"{reorder_pct}%"]
-        if rate_mbit:
-            words += ["rate", f"{rate_mbit}mbit"]
-        self.run(["tc", "qdisc", "replace", "dev", self._ports[router], "root", "netem", *words])
+        wanted = Impairment(delay_ms, jitter_ms, loss_pct, rate_mbit, reorder_pct)
+        if kernel_has_netem(self):
+            self.run(["tc", "qdisc", "replace", "dev", self._ports[router], "root", "netem", *wanted.netem_words()])
+            return
+        self.clear(router)
+        self._relays[router] = Relay(self, self._ports[router], self._namespaces[router], wanted)
 
     def clear(self, router: str) -> None:
         """Take impairments away."""
-        self.run(["tc", "qdisc", "del", "dev", self._ports[router], "root"], check=False)
+        relay = self._relays.pop(router, None)
+        if relay:
+            relay.close()
+        else:
+            self.run(["tc", "qdisc", "del", "dev", self._ports[router], "root"], check=False)
 
     @contextmanager
     def capture(self, router: str, path: Path, packets: int = 0, expression: str = "") -> Iterator[None]:
@@ -101,4 +106,6 @@ class Underlay:
 
     def close(self) -> None:
         """Take the namespace away."""
+        for router in list(self._relays):
+            self.clear(router)
         run(["ip", "netns", "del", self.namespace], check=False)

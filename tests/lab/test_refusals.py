@@ -1,0 +1,149 @@
+"""Commits that must be refused on a real router: one sentence, and nothing is changed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from lab import Lab, Router
+from lab.scenario import example, processes
+
+P = "interfaces zerotier zt0"
+
+
+@pytest.fixture(scope="module")
+def router(lab: Lab) -> Router:
+    return lab.add_router("R1")
+
+
+class Other:
+    """Stands for the remote router in the example; none is needed to be refused."""
+
+    name, number = "R2", 2
+
+
+def good(router: Router) -> str:
+    return example(router, [Other()], 2)  # type: ignore[list-item]
+
+
+@pytest.fixture
+def clean(router: Router) -> Iterator[Router]:
+    yield router
+    router.configure("delete interfaces zerotier")
+
+
+def refused(router: Router, lines: str) -> str:
+    """Commit, expect a refusal, and check that it left nothing; returns the sentence."""
+    before = state(router)
+    result = router.configure(lines)
+    assert not result.ok, result.output
+    assert state(router) == before
+    assert "Traceback" not in result.output
+    text = result.output.splitlines()
+    assert text[-1] == "Commit failed" and text[1] == f"[ {P} ]"
+    return "\n".join(text[2:-3])
+
+
+def state(router: Router) -> tuple[str, ...]:
+    return (
+        router.run(["sh", "-c", "find /config /run/zerotier-multi /run/ztsh /run/systemd/system -type f 2>/dev/null | grep -v lock | xargs -r sha256sum"]).stdout,
+        router.run(["ip", "-br", "link"]).stdout,
+        router.run(["sh", "-c", "ip route; ip nexthop | grep -v zebra || true"]).stdout,
+        str(processes(router)),
+    )  # fmt: skip
+
+
+def test_a_port_that_another_program_has(clean: Router) -> None:
+    holder = clean.popen(
+        ["/usr/bin/python3", "-c", "import socket,time; s=socket.socket(2,2); s.bind(('', 9994)); print('held', flush=True); time.sleep(60)"]
+    )
+    assert holder.stdout and holder.stdout.readline() == "held\n"
+    sentence = refused(clean, good(clean))
+    holder.kill()
+    holder.wait()
+    assert sentence == (
+        f"{P} primary port 9993: instance zt0/2 cannot have port 9994, another program has UDP port 9994; "
+        "choose another port or stop that program"
+    )
+    clean.must_configure(good(clean))
+
+
+def test_a_foreign_next_hop_in_our_range(clean: Router) -> None:
+    clean.run(["ip", "nexthop", "add", "id", "2046820481", "blackhole"])
+    sentence = refused(clean, good(clean))
+    assert "next hop 2046820481 was made by another program" in sentence and "ip nexthop del id 2046820481" in sentence
+    clean.run(["ip", "nexthop", "del", "id", "2046820481"])
+    clean.must_configure(good(clean))
+
+
+def test_a_corrupt_identity_is_kept_and_named(clean: Router) -> None:
+    clean.run(["mkdir", "-p", "/config/zerotier-multi/zt0/2"])
+    secret = "89e92ceee5:0:" + "ab" * 64 + ":" + "cd" * 60  # cut short
+    clean.write("/config/zerotier-multi/zt0/2/identity.secret", secret, 0o600)
+    sentence = refused(clean, good(clean))
+    path = "/config/zerotier-multi/zt0/2/identity.secret"
+    assert sentence == (
+        f"{P} instance 2: identity {path} is corrupt and is left as it is; restore it from a backup, "
+        f"or move it aside to get a new identity: mv {path} {path}.bad"
+    )
+    assert clean.read(path) == secret and "cdcd" not in sentence
+    clean.run(["mv", path, path + ".bad"])
+    clean.must_configure(good(clean))
+
+
+def test_a_home_that_cannot_be_written(clean: Router) -> None:
+    clean.run(["sh", "-c", "rm -rf /config/zerotier-multi && mkdir /config/zerotier-multi && mount -t tmpfs -o ro none /config/zerotier-multi"])
+    try:
+        sentence = refused(clean, good(clean))
+        assert "is not writable (Read-only file system)" in sentence
+    finally:
+        clean.run(["umount", "/config/zerotier-multi"])
+    clean.must_configure(good(clean))
+
+
+def test_a_full_disk_is_named_and_the_next_commit_mends_it(clean: Router) -> None:
+    clean.run(["sh", "-c", "rm -rf /config/zerotier-multi && mkdir /config/zerotier-multi && mount -t tmpfs -o size=16k none /config/zerotier-multi && head -c 16k /dev/zero >/config/zerotier-multi/full || true"])
+    try:
+        result = clean.configure(good(clean))
+        assert not result.ok and "Traceback" not in result.output
+        assert "No space left on device" in result.output or "could not make an identity" in result.output
+        assert processes(clean) == {}
+    finally:
+        clean.run(["umount", "/config/zerotier-multi"])
+    clean.must_configure(good(clean))
+    assert sorted(processes(clean)) == [1, 2]
+
+
+def test_no_tun_device(clean: Router) -> None:
+    clean.run(["sh", "-c", "mkdir -p /tmp/none && mount --bind /tmp/none /dev/net"])
+    try:
+        assert refused(clean, good(clean)) == f"{P}: /dev/net/tun is missing, so no TAP can be made; load the kernel module tun"
+    finally:
+        clean.run(["umount", "/dev/net"])
+
+
+def test_no_engine(clean: Router) -> None:
+    clean.run(["sh", "-c", "for f in /usr/sbin/ztnode /usr/sbin/zerotier-one; do [ ! -e $f ] || chmod -x $f; done"])
+    try:
+        assert "zerotier-one or ztnode is not installed" in refused(clean, good(clean).replace("engine ztnode", "engine auto"))
+    finally:
+        clean.run(["sh", "-c", "for f in /usr/sbin/ztnode /usr/sbin/zerotier-one; do [ ! -e $f ] || chmod +x $f; done"])
+
+
+def test_two_commits_at_once(clean: Router) -> None:
+    lock = clean.popen(["sh", "-c", "mkdir -p /run/ztsh; exec flock /run/ztsh/commit.lock sh -c 'echo held; sleep 60'"])
+    assert lock.stdout and lock.stdout.readline() == "held\n"
+    result = clean.configure(good(clean))
+    lock.kill()
+    lock.wait()
+    clean.run(["pkill", "-f", "sleep 60"], check=False)
+    assert not result.ok and "temporarily locked due to another commit in progress" in result.output
+
+
+def test_a_refused_change_keeps_the_running_bundle(clean: Router) -> None:
+    clean.must_configure(good(clean))
+    before, pids = state(clean), processes(clean)
+    result = clean.configure(f"set {P} instances 8\nset {P} transit prefix 10.14.0.0/29")
+    assert not result.ok
+    assert (state(clean), processes(clean)) == (before, pids)
