@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from types import FrameType, TracebackType
 
-from lab import rootfs
+from lab import cgroups, rootfs
 from lab.host import check_host
 from lab.process import LabError, run
 from lab.router import Router
@@ -67,6 +67,7 @@ def destroy(name: str) -> None:
         word = namespace.split(" ")[0]
         if word == f"ztl-{name}" or word.startswith(f"ztl-{name}-"):
             run(["ip", "netns", "del", word], check=False)
+            cgroups.remove(word)
     shutil.rmtree(directory, ignore_errors=True)
     (RECORDS / f"{name}.json").unlink(missing_ok=True)
 

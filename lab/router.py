@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
+from lab import cgroups
 from lab.process import LabError, run, wait
 from lab.underlay import PREFIX4, PREFIX6, Underlay
 
@@ -64,7 +65,8 @@ class Router:
         log = (self._directory / "console.log").open("ab")
         self._nspawn = subprocess.Popen(
             [
-                "systemd-nspawn", "--quiet", "--boot", "--register=no", "--keep-unit", f"--directory={self.root}",
+                *cgroups.enter(self.namespace), "systemd-nspawn", "--quiet", "--boot", "--register=no",
+                *([] if cgroups.host_has_systemd() else ["--keep-unit"]), f"--directory={self.root}",
                 f"--network-namespace-path=/run/netns/{self.namespace}", "--bind=/dev/net/tun", f"--machine={self.name}",
                 "--link-journal=no", "--resolv-conf=off", "--timezone=off", "--console=pipe",
                 "--capability=CAP_NET_ADMIN,CAP_NET_RAW,CAP_SYS_NICE", "--",
@@ -83,8 +85,10 @@ class Router:
         self._leader = wait(self._find_leader, timeout=30, what=f"{self.name}: init of the container")
         state = wait(self._booted, timeout=BOOT_TIMEOUT, what=f"{self.name}: boot")
         if state == "degraded":
-            failed = self.run(["systemctl", "--failed", "--plain", "--no-legend"]).stdout.strip()
-            raise LabError(f"{self.name} has booted with failed units:\n{failed}")
+            failed = self.run(["systemctl", "--failed", "--plain", "--no-legend"]).stdout.split("\n")
+            units = [line.split()[0] for line in failed if line.strip()]
+            why = self.run(["systemctl", "status", "--no-pager", "--lines=20", *units], check=False).stdout
+            raise LabError(f"{self.name} has booted with failed units:\n{why}")
 
     def _find_leader(self) -> int:
         assert self._nspawn
@@ -118,6 +122,7 @@ class Router:
         except subprocess.TimeoutExpired:
             self.kill()
         self._nspawn, self._leader = None, 0
+        cgroups.remove(self.namespace)
 
     def poweroff(self) -> None:
         """Shut down in order and wait for the end."""
@@ -138,6 +143,7 @@ class Router:
                     pass
         self._nspawn.wait(timeout=60)
         self._nspawn, self._leader = None, 0
+        cgroups.remove(self.namespace)
 
     def reboot(self) -> None:
         """Shut down in order, start again and wait; the network namespace is a new one, as on a real reboot."""
