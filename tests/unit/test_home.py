@@ -1,0 +1,173 @@
+"""What stands in a home: local.conf, the planet, the network configuration, and what is cleared away."""
+
+from __future__ import annotations
+
+import ipaddress
+import json
+import struct
+from pathlib import Path
+
+import pytest
+from tests.configuration import EXAMPLE, bundle
+from zerotier_multi.bundle import Endpoint
+from zerotier_multi.cpu import Cpu
+from zerotier_multi.homefiles import home_files, local_conf
+from zerotier_multi.homes import home_fault, make_home, own_identity, sync_home
+from zerotier_multi.identity import PublicIdentity, mac_on_network
+from zerotier_multi.planet import Root, is_our_planet, make_network_config, make_planet
+from zerotier_multi.planner import make_plan
+from zerotier_multi.units import dropin
+
+A = PublicIdentity("89e92ceee5", bytes(range(64)))
+B = PublicIdentity("1d20db2f58", bytes(range(64, 128)))
+NETWORK = "8056c2e21c000001"
+GK41 = tuple(Cpu(n, n) for n in range(4))
+
+
+def plan_of(text: str):
+    return make_plan(bundle(text), GK41, "/usr/sbin/ztnode")
+
+
+def controller_free(extra: str = ""):
+    return plan_of(
+        EXAMPLE + f"controller-free\nremote R2 instance 1 identity {B}\nremote R2 instance 1 endpoint 198.51.100.2:9993\n" + extra
+    )
+
+
+def test_local_conf_keeps_instances_out_of_each_other() -> None:
+    plan = plan_of(EXAMPLE + "instance 2 listen-address 198.51.100.1")
+    conf = json.loads(local_conf(plan, plan.instances[1]))
+    settings = conf["settings"]
+    assert (settings["primaryPort"], settings["allowSecondaryPort"], settings["portMappingEnabled"]) == (9994, False, False)
+    assert (settings["softwareUpdate"], settings["cpuPinningEnabled"]) == ("disable", False)
+    assert settings["bind"] == ["198.51.100.1"] and "zt" in settings["interfacePrefixBlacklist"]
+    assert conf["physical"] == {p: {"blacklist": True} for p in ("10.14.0.0/28", "10.0.55.1/32", "10.0.55.2/32")}
+
+
+def test_a_default_route_to_a_remote_does_not_blacklist_the_world() -> None:
+    plan = plan_of(EXAMPLE.replace("10.0.55.2/32", "0.0.0.0/0"))
+    assert "0.0.0.0/0" not in json.loads(local_conf(plan, plan.instances[0]))["physical"]
+
+
+def test_a_planet_reads_back_field_by_field() -> None:
+    endpoints = (Endpoint(ipaddress.ip_address("198.51.100.1"), 9993), Endpoint(ipaddress.ip_address("2001:db8::1"), 9994))
+    data = make_planet(NETWORK, [Root(A, endpoints), Root(B)])
+    kind, _world, _time = struct.unpack_from(">BQQ", data)
+    assert kind == 1 and is_our_planet(data)
+    key = data[17:81]
+    assert len(set(key)) > 20  # a digest, never zeros
+    assert data[81:177] == bytes(96) and data[177] == 2
+    rest = data[178:]
+    # In the order of addresses, so that both ends write the same bytes.
+    assert rest[:5].hex() == B.address and rest[5] == 0 and rest[6:70] == B.key and rest[70:72] == b"\0\0"
+    rest = rest[72:]
+    assert rest[:5].hex() == A.address and rest[70:72] == b"\0\x02"
+    assert rest[72:79] == b"\x04" + ipaddress.ip_address("198.51.100.1").packed + struct.pack(">H", 9993)
+    assert rest[79:] == b"\x06" + ipaddress.ip_address("2001:db8::1").packed + struct.pack(">H", 9994)
+
+
+def test_both_ends_write_the_same_planet() -> None:
+    assert make_planet(NETWORK, [Root(A), Root(B)]) == make_planet(NETWORK, [Root(B), Root(A)])
+
+
+@pytest.mark.parametrize("count", [0, 5])
+def test_a_planet_has_one_to_four_roots(count: int) -> None:
+    with pytest.raises(ValueError):
+        make_planet(NETWORK, [Root(A)] * count)
+
+
+def test_the_network_configuration_admits_the_two_ends_only() -> None:
+    lines = make_network_config(NETWORK, A.address, [B.address], 1394).split(b"\n")
+    values = dict(line.split(b"=", 1) for line in lines if line)
+    assert values[b"nwid"] == NETWORK.encode() and values[b"id"] == A.address.encode()
+    assert int(values[b"mtu"], 16) == 1394 and values[b"v"] == b"7"
+    rules = values[b"R"]
+    for escaped, plain in ((b"\\0", b"\0"), (b"\\e", b"="), (b"\\n", b"\n"), (b"\\r", b"\r"), (b"\\\\", b"\\")):
+        rules = rules.replace(escaped, plain)
+    assert rules == bytes.fromhex(f"9805{A.address} 9805{B.address} 0000 0100")
+
+
+@pytest.mark.parametrize(
+    ("node", "network", "mac"),
+    [
+        # by the rule of reference zerotier-one: first octet (low byte & 0xfe) | 2, the rest XORed
+        ("89e92ceee5", "8056c2e21c000001", "02:89:e9:30:0c:27"),
+        ("0000000001", "8056c2e21c000052", "32:00:00:1c:e2:c3"),
+    ],
+)
+def test_mac_on_a_network(node: str, network: str, mac: str) -> None:
+    assert mac_on_network(node, network) == mac
+
+
+def test_a_controller_s_configuration_is_kept_and_ours_is_not(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    make_home(home)
+    plan = controller_free()
+    sync_home(home, home_files(plan, plan.instances[0], A))
+    assert (home / "planet").exists() and (home / f"networks.d/{NETWORK}.conf").read_bytes() != b""
+    plan = plan_of(EXAMPLE)
+    change = sync_home(home, home_files(plan, plan.instances[0], None))
+    assert set(change.removed) == {"planet", f"networks.d/{NETWORK}.conf"}
+    assert (home / f"networks.d/{NETWORK}.conf").read_bytes() == b""
+    (home / f"networks.d/{NETWORK}.conf").write_bytes(b"v=7\nn=from a controller\n")
+    (home / "planet").write_bytes(b"\x01" + bytes(16))
+    assert sync_home(home, home_files(plan, plan.instances[0], None)) == type(change)((), ())
+    assert (home / "planet").exists()
+
+
+def test_an_unchanged_home_is_not_touched(tmp_path: Path) -> None:
+    make_home(tmp_path)
+    plan = controller_free()
+    wanted = home_files(plan, plan.instances[0], A)
+    sync_home(tmp_path, wanted)
+    before = {p: p.stat().st_mtime_ns for p in tmp_path.rglob("*")}
+    assert sync_home(tmp_path, wanted).written == ()
+    assert {p: p.stat().st_mtime_ns for p in tmp_path.rglob("*")} == before
+
+
+def test_a_network_that_is_left_goes(tmp_path: Path) -> None:
+    make_home(tmp_path)
+    plan = plan_of(EXAMPLE)
+    sync_home(tmp_path, home_files(plan, plan.instances[0], None))
+    other = plan_of(EXAMPLE.replace(NETWORK, "8056c2e21c000009"))
+    sync_home(tmp_path, home_files(other, other.instances[0], None))
+    assert sorted(p.name for p in (tmp_path / "networks.d").iterdir()) == [
+        "8056c2e21c000009.conf", "8056c2e21c000009.local.conf"
+    ]  # fmt: skip
+
+
+def test_what_needs_a_restart_changes_the_digest() -> None:
+    def digest(plan) -> str:
+        return home_files(plan, plan.instances[0], A).restart_digest
+
+    base = digest(controller_free())
+    assert digest(controller_free("remote R2 prefix 192.0.2.0/24")) == base
+    assert digest(controller_free("instance 1 cpu 3")) == base
+    assert digest(controller_free("instance 1 port 12000")) != base
+    assert digest(controller_free("mtu 1280")) != base
+    assert digest(controller_free("instance 1 listen-address 198.51.100.1")) != base
+
+
+def test_a_home_with_a_corrupt_identity_is_named_and_left(tmp_path: Path) -> None:
+    assert home_fault(tmp_path / "a/b") is None
+    secret = tmp_path / "identity.secret"
+    secret.write_text("89e92ceee5:0:" + "ab" * 63)
+    assert "is corrupt and is left as it is" in (home_fault(tmp_path) or "")
+    secret.write_text("89e92ceee5:0:" + "ab" * 64 + ":" + "cd" * 64)
+    assert home_fault(tmp_path) is None
+    assert str(own_identity(tmp_path)) == "89e92ceee5:0:" + "ab" * 64
+
+
+def test_a_home_below_a_file_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    assert "is not a directory" in (home_fault(tmp_path / "file/1") or "")
+
+
+def test_the_drop_in() -> None:
+    plan = plan_of(EXAMPLE + "instance 1 cpu 1-2,3")
+    assert dropin(plan.instances[0], "feed") == (
+        "[Service]\nEnvironment=ZEROTIER_MULTI_DIGEST=feed\n"
+        "ExecStart=/usr/bin/flock --no-fork --nonblock --conflict-exit-code 75 /config/zerotier-multi/zt0/1/.lock "
+        "/usr/sbin/ztnode -U -p9993 /config/zerotier-multi/zt0/1\n"
+        "ReadWritePaths=/config/zerotier-multi/zt0/1\nCPUAffinity=1-3\nAllowedCPUs=1-3\n"
+    )

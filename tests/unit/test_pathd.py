@@ -1,0 +1,263 @@
+"""The daemon's decisions: what shall stand, what to do about the difference, and when."""
+
+from __future__ import annotations
+
+import json
+import struct
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from tests.configuration import EXAMPLE, bundle
+from zerotier_multi import names, rtnl
+from zerotier_multi.cpu import Cpu
+from zerotier_multi.netlink import Message, attribute, attributes, split
+from zerotier_multi.pathd.actions import AddDevice, DeleteDevice, Put, PutRoute, Remove, SetDevice, actions
+from zerotier_multi.pathd.daemon import concerns_us
+from zerotier_multi.pathd.desired import Observed, desired_state, member_sysctls
+from zerotier_multi.pathd.plans import Plans
+from zerotier_multi.pathd.revive import FIRST, LONGEST, Revival
+from zerotier_multi.pathd.sysctls import HASH_POLICIES, HASH_SEED, SEED, Sysctls, router_wide
+from zerotier_multi.plan import to_json
+from zerotier_multi.planner import make_plan
+from zerotier_multi.rtnl import Address, Link, NextHop, NextHopGroup, Route
+
+PLAN = make_plan(bundle(EXAMPLE), tuple(Cpu(n, n) for n in range(4)), "/usr/sbin/ztnode")
+ONE = make_plan(bundle(EXAMPLE.replace("instances 4", "instances 1")), (Cpu(0, 0),), "/usr/sbin/ztnode")
+GROUP = PLAN.groups[0].group_id
+
+
+def tap(number: int, **changes: object) -> Link:
+    return replace(Link(10 + number, f"zt0p{number}", "tun", 2800, True, True), **changes)
+
+
+def always(*_: object) -> bool:
+    return True
+
+
+def step(have: Observed, now: float = 100.0, usable=always, resilient: bool = True, plans=(PLAN,), first: float = 0.0):
+    want = desired_state(plans, have, usable, resilient, {"zt0": first}, now)
+    return want, actions(want, have)
+
+
+def settle(have: Observed, **options) -> Observed:
+    """Carry actions out on the observed state itself until there are none; a kernel in miniature."""
+    for _ in range(10):
+        _want, todo = step(have, **options)
+        if not todo:
+            return have
+        for action in todo:
+            match action:
+                case AddDevice(name):
+                    have.links = {**have.links, name: Link(3, name, "dummy", 1500, False, True, alias=names.DEVICE_ALIAS)}
+                case SetDevice(name, _, up, mtu, master):
+                    link = have.links[name]
+                    have.links = {**have.links, name: replace(link, up=link.up if up is None else up, mtu=mtu or link.mtu,
+                                                              master=link.master if master is None else master)}  # fmt: skip
+                case DeleteDevice(name, index):
+                    have.links = {n: x for n, x in have.links.items() if n != name}
+                    have.addresses = {a for a in have.addresses if a.index != index}
+                case Put(Address() as a):
+                    have.addresses.add(a)
+                case Put(NextHop() as n):
+                    have.nexthops[n.id] = n
+                case Put(NextHopGroup() as g):
+                    have.groups[g.id] = g
+                case PutRoute(route, _):
+                    have.routes = {r for r in have.routes if r.prefix != route.prefix} | {route}
+                case Remove(Address() as a):
+                    have.addresses.discard(a)
+                case Remove(Route() as r):
+                    have.routes.discard(r)
+                case Remove(NextHop(number)):
+                    del have.nexthops[number]
+                case Remove(NextHopGroup(number)):
+                    del have.groups[number]
+    raise AssertionError(f"it does not settle: {step(have, **options)[1]}")
+
+
+def all_taps() -> dict[str, Link]:
+    return {f"zt0p{k}": tap(k) for k in range(1, 5)}
+
+
+def test_from_nothing_to_the_plan_and_then_nothing_more() -> None:
+    have = settle(Observed(links=all_taps()))
+    assert have.links["zt0"].up and have.links["zt0p1"].mtu == 1394
+    assert Address(3, "10.0.55.1/32") in have.addresses and Address(12, "10.14.0.5/30") in have.addresses
+    assert have.groups[GROUP].members == PLAN.groups[0].members and have.groups[GROUP].buckets == 128
+    assert have.routes == {Route("10.0.55.2/32", GROUP, "10.0.55.1", rtnl.RT_TABLE_MAIN)}
+    assert step(have)[1] == []
+
+
+def test_the_first_group_waits_a_moment_for_all_its_members() -> None:
+    have = Observed(links={"zt0p1": tap(1)})
+    want, _ = step(have, now=100.5, first=100.0)
+    assert want.groups == {} and want.routes == set()
+    have = settle(have, now=100.5, first=100.0)
+    want, _ = step(have, now=100.5, first=100.0)
+    assert want.wake == 102.0 and want.groups == {}
+    assert settle(have, now=102.0, first=100.0).groups[GROUP].members == PLAN.groups[0].members[:1]
+
+
+def test_a_device_that_goes_leaves_the_group_and_the_rest_stays() -> None:
+    have = settle(Observed(links=all_taps()))
+    del have.links["zt0p2"]
+    have.addresses = {a for a in have.addresses if a.index != 12}
+    _want, todo = step(have)
+    members = PLAN.groups[0].members
+    rest = tuple(m for m in members if m != members[1])
+    assert todo == [
+        Put(NextHopGroup(GROUP, rest, 128, 10)),
+        Remove(have.nexthops[members[1]]),
+    ]
+
+
+def test_a_draining_path_leaves_the_group_and_keeps_its_next_hop() -> None:
+    have = settle(Observed(links=all_taps()))
+    _want, todo = step(have, usable=lambda _plan, path, _link: path.instance != 3)
+    assert [a.what.members for a in todo if isinstance(a, Put)] == [
+        tuple(m for k, m in enumerate(PLAN.groups[0].members, 1) if k != 3)
+    ]
+    assert not any(isinstance(a, Remove) for a in todo)
+
+
+def test_all_paths_gone_takes_the_route_away() -> None:
+    have = settle(Observed(links=all_taps()))
+    _want, todo = step(have, usable=lambda *_: False)
+    assert todo == [Remove(next(iter(have.routes))), Remove(have.groups[GROUP])]
+
+
+def test_without_a_plan_everything_of_ours_goes_inside_out_and_nothing_else() -> None:
+    have = settle(Observed(links={**all_taps(), "zt9": Link(99, "zt9", "dummy", 1500, True, True)}))
+    _want, todo = step(have, plans=())
+    kinds = [type(a.what).__name__ if isinstance(a, Remove) else type(a).__name__ for a in todo]
+    assert kinds == ["Route", "NextHopGroup", "NextHop", "NextHop", "NextHop", "NextHop", "DeleteDevice"]
+    assert todo[-1] == DeleteDevice("zt0", 3)
+
+
+def test_a_group_of_another_size_is_made_beside_the_old_one() -> None:
+    have = settle(Observed(links=all_taps()))
+    bigger = make_plan(bundle(EXAMPLE + "balance resilient buckets 256"), tuple(Cpu(n, n) for n in range(4)), "x")
+    _want, todo = step(have, plans=(bigger,))
+    other = GROUP + names.GROUP_ALTERNATE
+    assert [type(a).__name__ for a in todo] == ["Put", "PutRoute", "Remove"]
+    assert todo[0].what.id == other and todo[1] == PutRoute(Route("10.0.55.2/32", other, "10.0.55.1", 254), True)
+    assert todo[2] == Remove(have.groups[GROUP])
+
+
+def test_a_kernel_without_resilient_groups_gets_plain_ones() -> None:
+    have = settle(Observed(links=all_taps()), resilient=False)
+    assert have.groups[GROUP] == NextHopGroup(GROUP, PLAN.groups[0].members, 0, 0)
+
+
+def test_a_missing_vrf_is_told_and_nothing_leaks_into_the_main_table() -> None:
+    plan = make_plan(bundle(EXAMPLE + "vrf blue"), tuple(Cpu(n, n) for n in range(4)), "x")
+    want, todo = step(Observed(links=all_taps()), plans=(plan,))
+    assert want.problems == ["zt0: VRF blue does not exist, so nothing is routed"] and todo == []
+    blue = Link(50, "blue", "vrf", 65575, True, True, table=1000)
+    have = settle(Observed(links={**all_taps(), "blue": blue}), plans=(plan,))
+    assert {r.table for r in have.routes} == {1000} and have.links["zt0p1"].master == 50 == have.links["zt0"].master
+
+
+def test_a_device_of_the_user_with_a_member_s_name_is_no_member() -> None:
+    want, _ = step(Observed(links={"zt0p1": tap(1, kind="dummy")}))
+    assert "zt0p1" not in want.devices
+
+
+def test_rp_filter_is_loosened_only_where_the_router_has_it() -> None:
+    assert member_sysctls("zt0p1", "0")["net/ipv4/conf/zt0p1/rp_filter"] == "0"
+    assert member_sysctls("zt0p1", "1")["net/ipv4/conf/zt0p1/rp_filter"] == "2"
+
+
+# -- settings of the whole router
+
+
+def settings(tmp_path: Path, value: str = "0") -> Path:
+    for name in (*HASH_POLICIES, HASH_SEED):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(value + "\n")
+    return tmp_path
+
+
+def test_router_wide_settings_are_raised_told_when_they_drift_and_put_back(tmp_path: Path) -> None:
+    root, memory = settings(tmp_path / "sys"), tmp_path / "memory.json"
+    held = Sysctls(memory, root)
+    wanted = router_wide([PLAN])
+    assert held.hold(wanted) == ([], []) and (root / HASH_POLICIES[0]).read_text() == "1"
+    assert (root / HASH_SEED).read_text() == SEED
+    (root / HASH_POLICIES[0]).write_text("0\n")
+    assert held.hold(wanted) == ([], ["net.ipv4.fib_multipath_hash_policy was set to 0 by another program; it is 1 again"])
+    # A daemon started anew knows what there was before.
+    assert Sysctls(memory, root).hold({}) == ([], [])
+    assert [(root / name).read_text() for name in (*HASH_POLICIES, HASH_SEED)] == ["0"] * 3
+
+
+def test_a_setting_that_was_right_before_is_left_alone(tmp_path: Path) -> None:
+    root = settings(tmp_path / "sys", "1")
+    held = Sysctls(tmp_path / "memory.json", root)
+    held.hold({HASH_POLICIES[0]: "1"})
+    held.hold({})
+    assert (root / HASH_POLICIES[0]).read_text() == "1\n"
+
+
+def test_a_setting_that_this_kernel_has_not_is_no_problem(tmp_path: Path) -> None:
+    assert Sysctls(tmp_path / "m", tmp_path / "none").hold(router_wide([PLAN])) == ([], [])
+
+
+def test_one_instance_needs_nothing_router_wide() -> None:
+    assert router_wide([ONE]) == {}
+
+
+# -- plans, revival, events
+
+
+def test_a_broken_plan_file_never_replaces_a_good_one(tmp_path: Path) -> None:
+    plans, path = Plans(tmp_path), tmp_path / "zt0.json"
+    path.write_text(to_json(PLAN))
+    assert plans.load() == [PLAN] and plans.problems == []
+    path.write_text(to_json(PLAN)[:500])
+    assert plans.load() == [PLAN] and "the last good one stays in force" in plans.problems[0]
+    (tmp_path / "zt1.json").write_text(to_json(PLAN))
+    assert plans.load() == [PLAN] and "it is the plan of zt0; it is left out" in plans.problems[1]
+    path.unlink()
+    (tmp_path / "zt1.json").unlink()
+    assert plans.load() == [] and plans.problems == []
+
+
+def test_a_missing_device_is_started_again_less_and_less_often() -> None:
+    revival, now, moments = Revival(), 0.0, []
+    while now < 2000:
+        if revival.due(["zt0p1"], now):
+            moments.append(now)
+        now += 1
+    gaps = [b - a for a, b in zip(moments, moments[1:], strict=False)]
+    assert moments[0] == FIRST and gaps[:3] == [30, 60, 120] and max(gaps) == LONGEST
+    assert revival.due([], now) == [] and revival.wake is None
+
+
+def test_only_our_routes_and_our_devices_neighbours_matter() -> None:
+    def route(protocol: int) -> Message:
+        return Message(rtnl.RTM_NEWROUTE, struct.pack("=BBBBBBBBI", 2, 32, 0, 0, 254, protocol, 0, 1, 0))
+
+    def neighbour(index: int) -> Message:
+        return Message(rtnl.RTM_DELNEIGH, struct.pack("=BxxxiHBB", 2, index, 0, 0, 0))
+
+    assert concerns_us(route(names.RT_PROTO), set()) and not concerns_us(route(186), set())
+    assert concerns_us(neighbour(11), {11}) and not concerns_us(neighbour(2), {11})
+    assert concerns_us(Message(rtnl.RTM_NEWLINK, b""), set())
+    assert not concerns_us(Message(rtnl.RTM_NEWROUTE, b""), set())
+
+
+@pytest.mark.parametrize("data", [b"", b"\x01", b"\x03\0\1\0", b"\xff\xff\1\0ab", attribute(1, b"abc")[:-3]])
+def test_malformed_attributes_are_left_out(data: bytes) -> None:
+    assert attributes(data) == {}
+    assert list(split(data)) == []
+
+
+def test_attributes_read_back() -> None:
+    assert attributes(attribute(1, 7) + attribute(2, "zt0")) == {1: struct.pack("=I", 7), 2: b"zt0\0"}
+
+
+def test_the_plan_is_json_that_others_may_read() -> None:
+    data = json.loads(to_json(PLAN))
+    assert data["schema"] == 1 and data["instances"][0]["transit"] == ["10.14.0.1/30"]
