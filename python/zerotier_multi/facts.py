@@ -48,9 +48,7 @@ def read_facts(bundle: Bundle, topology: Topology) -> BoxFacts:
 
 def _foreign(bundle: Bundle, numbers: Iterable[int]) -> Sequence[int]:
     """Ports of a bundle that no running instance of ours holds."""
-    instances = [i for plan in published_plans() for i in plan.instances]
-    states = systemd.unit_states([i.unit for i in instances])
-    ours = {i.port for i in instances if states[i.unit].running}
+    ours = systemd.running_ports()
     return [port for k in numbers if (port := bundle.port(k)) not in ours]
 
 

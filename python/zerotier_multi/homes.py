@@ -10,6 +10,7 @@ from pathlib import Path
 from zerotier_multi.files import write_atomic
 from zerotier_multi.homefiles import HomeFiles, is_leftover
 from zerotier_multi.identity import PublicIdentity, secret_is_sound
+from zerotier_multi.units import LOCK
 
 _SECRET_LIMIT = 4096
 
@@ -64,6 +65,8 @@ def make_home(home: Path) -> None:
     home.mkdir(parents=True, exist_ok=True, mode=0o700)
     os.chmod(home, 0o700)
     (home / "networks.d").mkdir(exist_ok=True, mode=0o700)
+    if not (home / LOCK).exists():
+        (home / LOCK).touch(0o600)
 
 
 @dataclass(frozen=True)

@@ -66,6 +66,19 @@ def loaded_instances(bundle: str) -> list[str]:
     return sorted(units)
 
 
+def running_ports(proc: Path = Path("/proc")) -> set[int]:
+    """Ports that running instances of all bundles were started with."""
+    answer = systemctl("show", "--property=MainPID", "--value", "zerotier-multi@*.service")
+    found = set()
+    for pid in {word for word in answer.split() if word != "0"}:
+        try:
+            words = (proc / pid / "cmdline").read_bytes().split(b"\0")
+        except OSError:
+            continue
+        found |= {int(word[2:]) for word in words if word.startswith(b"-p") and word[2:].isdigit()}
+    return found
+
+
 def started_digest(pid: int, proc: Path = Path("/proc")) -> str | None:
     """Digest of the settings a process was started under, or None when it is gone or has none."""
     try:

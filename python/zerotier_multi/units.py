@@ -6,19 +6,21 @@ from zerotier_multi.cpu import format_cpu_list
 from zerotier_multi.plan import InstancePlan
 
 DIGEST_VARIABLE = "ZEROTIER_MULTI_DIGEST"
+LOCK = ".lock"
 
 
 def dropin(instance: InstancePlan, restart_digest: str) -> str:
     """Content of ``/run/systemd/system/<unit>.d/10-plan.conf``.
 
-    The lock keeps a second process off the same home, which zerotier-one itself would allow. The digest in
+    The lock keeps a second process off the same home, which zerotier-one itself would allow; it is taken on
+    standard input, because zerotier-one closes every other descriptor that it is started with. The digest in
     the environment says under which settings a running process was started.
     """
     lines = [
         "[Service]",
         f"Environment={DIGEST_VARIABLE}={restart_digest}",
-        f"ExecStart=/usr/bin/flock --no-fork --nonblock --conflict-exit-code 75 {instance.home}/.lock "
-        f"{instance.engine} -U -p{instance.port} {instance.home}",
+        f"StandardInput=file:{instance.home}/{LOCK}",
+        f"ExecStart=/bin/sh -c 'flock --nonblock 0 || exit 75; exec {instance.engine} -U -p{instance.port} {instance.home}'",
         f"ReadWritePaths={instance.home}",
     ]
     if instance.cpus:

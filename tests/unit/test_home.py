@@ -167,7 +167,8 @@ def test_the_drop_in() -> None:
     plan = plan_of(EXAMPLE + "instance 1 cpu 1-2,3")
     assert dropin(plan.instances[0], "feed") == (
         "[Service]\nEnvironment=ZEROTIER_MULTI_DIGEST=feed\n"
-        "ExecStart=/usr/bin/flock --no-fork --nonblock --conflict-exit-code 75 /config/zerotier-multi/zt0/1/.lock "
-        "/usr/sbin/ztnode -U -p9993 /config/zerotier-multi/zt0/1\n"
+        "StandardInput=file:/config/zerotier-multi/zt0/1/.lock\n"
+        "ExecStart=/bin/sh -c 'flock --nonblock 0 || exit 75; exec "
+        "/usr/sbin/ztnode -U -p9993 /config/zerotier-multi/zt0/1'\n"
         "ReadWritePaths=/config/zerotier-multi/zt0/1\nCPUAffinity=1-3\nAllowedCPUs=1-3\n"
     )
