@@ -2,6 +2,7 @@
 # make test                 everything there is to test; ENGINE=zerotier-one runs the lab with that program
 # make debs                 the Debian packages, in build/debs
 # make lab                  two routers to work in by hand
+# make bench-engines        ENGINES="/path/zerotier-one ztnode": throughput of one instance of each
 # make fuzz                 fuzzers of the engine's parsers
 # Everything runs as root on Debian 12 and installs what it needs.
 
@@ -13,7 +14,7 @@ TOOLS := $(shell cat lab/host-packages.txt) build-essential debhelper dh-python 
 export PYTHONPATH := python:packages/ztsh:.
 export PYTHONDONTWRITEBYTECODE := 1
 
-.PHONY: demo test lint debs lab fuzz tools clean check-root
+.PHONY: demo test debs lab fuzz bench-engines tools clean check-root
 
 check-root:
 	@[ "$$(id -u)" = 0 ] || { echo "make: this needs root; use sudo"; exit 1; }
@@ -24,7 +25,7 @@ tools: check-root
 	@missing=$$(for p in $(TOOLS); do dpkg-query -Wf '$${db:Status-Abbrev}' "$$p" 2>/dev/null | grep -q '^ii' || echo "$$p"; done); \
 	if [ -n "$$missing" ]; then \
 		echo "installing" $$missing; \
-		apt-get -qq update && DEBIAN_FRONTEND=noninteractive apt-get -qq -o=Dpkg::Use-Pty=0 install --no-install-recommends --yes $$missing >build/apt.log 2>&1 \
+		mkdir -p build && apt-get -qq update && DEBIAN_FRONTEND=noninteractive apt-get -qq -o=Dpkg::Use-Pty=0 install --no-install-recommends --yes $$missing >build/apt.log 2>&1 \
 			|| { tail -5 build/apt.log; exit 1; }; \
 	fi
 
@@ -56,7 +57,12 @@ lab: debs
 test: debs
 	ENGINE=$(ENGINE) $(PYTHON) -m pytest $(PYTEST_ARGS) tests
 
+bench-engines: debs
+	@rm -rf build/engine && dpkg -x $(wildcard $(DEBS)/ztnode_*.deb) build/engine
+	@$(PYTHON) -m bench.engines $(patsubst ztnode,build/engine/usr/sbin/ztnode,$(ENGINES))
+
 fuzz: tools
+	@apt-get -qq install --no-install-recommends --yes clang libclang-rt-14-dev
 	$(MAKE) -C packages/ztnode fuzz
 
 clean:

@@ -90,18 +90,25 @@ class Router:
             why = self.run(["systemctl", "status", "--no-pager", "--lines=20", *units], check=False).stdout
             raise LabError(f"{self.name} has booted with failed units:\n{why}")
 
+    def _children(self) -> list[int]:
+        assert self._nspawn
+        try:
+            tasks = list(Path(f"/proc/{self._nspawn.pid}/task").glob("*/children"))
+            return [int(pid) for task in tasks for pid in task.read_text().split()]
+        except OSError:
+            return []
+
     def _find_leader(self) -> int:
         assert self._nspawn
         if self._nspawn.poll() is not None:
             raise LabError(f"{self.name}: systemd-nspawn ended with {self._nspawn.returncode}\n{self.console()}")
-        for task in Path(f"/proc/{self._nspawn.pid}/task").glob("*/children"):
-            for pid in task.read_text().split():
-                try:
-                    # The child of nspawn becomes init when it has executed it inside its own namespaces.
-                    if Path(f"/proc/{pid}/comm").read_text().strip() == "systemd":
-                        return int(pid)
-                except OSError:
-                    continue
+        for pid in self._children():
+            try:
+                # The child of nspawn becomes init when it has executed it inside its own namespaces.
+                if Path(f"/proc/{pid}/comm").read_text().strip() == "systemd":
+                    return pid
+            except OSError:
+                continue
         return 0
 
     def _booted(self) -> str:
@@ -134,13 +141,13 @@ class Router:
         """Cut the power: every process of the container is killed at once."""
         if not self._nspawn:
             return
-        # The leader is init of the container's PID namespace: with it the kernel kills all the others.
-        for pid in (self._leader, self._nspawn.pid):
-            if pid:
-                try:
-                    os.kill(pid, signal.SIGKILL)
-                except ProcessLookupError:
-                    pass
+        # A child of nspawn is init of the container's PID namespace: with it the kernel kills all the others. It
+        # goes first, because it would outlive nspawn.
+        for pid in [*self._children(), self._nspawn.pid]:
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
         self._nspawn.wait(timeout=60)
         self._nspawn, self._leader = None, 0
         cgroups.remove(self.namespace)

@@ -22,8 +22,9 @@ PATHD_UNIT = "zerotier-pathd.service"
 
 # Kernel route protocol number of our routes and next hops ('z'); unused by iproute2's rt_protos and FRR.
 RT_PROTO = 122
-# Next-hop ids 0x7a000000-0x7affffff are ours: above what zebra hands out from 1 upward, and inside none of
-# the blocks of 250,000,000 that zebra's protocols start at in practice.
+# Next-hop ids 0x7a000000-0x7affffff are ours. They are above what zebra takes for the kernel's (FRR 8.4: from
+# 750,000,000 up it ignores them), and that is on purpose: a next-hop group that zebra knows it pushes back into
+# the kernel as it was when somebody changes it, which would undo every failover.
 NEXTHOP_ID_BASE = 0x7A000000
 NEXTHOP_ID_MASK = 0xFF000000
 

@@ -30,10 +30,16 @@ def _names() -> str:
 
 
 def identities(plan: Plan) -> list[dict[str, Any]]:
-    """Public identity and underlay endpoints of every instance that has one, in the order of instances."""
+    """Public identity and underlay endpoints of every instance that has one, in the order of instances.
+
+    Raises :class:`ShowError` for a user who may not read the homes.
+    """
     found = []
     for instance in plan.instances:
-        identity = own_identity(Path(instance.home))
+        try:
+            identity = own_identity(Path(instance.home))
+        except PermissionError:
+            raise ShowError(f"the identity of {plan.bundle}/{instance.number} can be read by root only; use sudo") from None
         if identity is not None:
             found.append(
                 {"instance": instance.number, "identity": str(identity), "endpoints": endpoints(instance)},

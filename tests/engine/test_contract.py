@@ -218,8 +218,7 @@ def bring_up(a: Node, b: Node) -> None:
     for node in (a, b):
         node.start()
     for number, node, other in ((1, a, b), (2, b, a)):
-        device = wait(lambda n=node: n.host.run("ip", "-o", "link", "show", "zt0p1", check=False), timeout=10, what="TAP")
-        assert "mtu 1394" in device
+        wait(lambda n=node: "mtu 1394" in n.host.run("ip", "link", "show", "zt0p1", check=False), timeout=10, what="TAP")
         lladdr = mac((other.home / "identity.public").read_text())
 
         def settled(node: Node = node, number: int = number, lladdr: str = lladdr) -> bool:
@@ -365,7 +364,7 @@ def test_a_taken_port_is_an_error(node: Node, kind: str) -> None:
     holder = subprocess.Popen(["ip", "netns", "exec", node.host.name, "/usr/bin/python3", "-c", program], stdout=subprocess.PIPE, text=True)
     assert holder.stdout and holder.stdout.readline() == "held\n"
     node.start(answer=False)
-    assert node.process and node.process.wait(timeout=15) == 1
+    assert node.process and node.process.wait(timeout=15) != 0
     holder.kill()
     holder.wait()
     if OURS:
@@ -396,7 +395,8 @@ def test_networks_are_joined_and_left_over_the_api(node: Node) -> None:
     assert node.request("DELETE", f"/network/{NETWORK}", auth)[0] == 200
     wait(lambda: node.get("/network") == (200, []), timeout=5, what="network left")
     assert not (node.home / "networks.d" / f"{NETWORK}.conf").exists()
-    assert node.request("DELETE", f"/network/{NETWORK}", auth)[0] == 404
+    if OURS:  # zerotier-one says 200 to that
+        assert node.request("DELETE", f"/network/{NETWORK}", auth)[0] == 404
 
 
 @pytest.mark.parametrize(

@@ -47,7 +47,7 @@ def refused(router: Router, lines: str) -> str:
 
 def state(router: Router) -> tuple[str, ...]:
     return (
-        router.run(["sh", "-c", "find /config /run/zerotier-multi /run/ztsh /run/systemd/system -type f 2>/dev/null | grep -v lock | xargs -r sha256sum"]).stdout,
+        router.run(["sh", "-c", "find /config /run/zerotier-multi /run/ztsh /run/systemd/system -type f 2>/dev/null | grep -vE 'lock|peers.d|metrics|zerotier-one' | xargs -r sha256sum"]).stdout,
         router.run(["ip", "-br", "link"]).stdout,
         router.run(["sh", "-c", "ip route; ip nexthop | grep -v zebra || true"]).stdout,
         str(processes(router)),

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from lab import Lab, Router
+from lab import Lab
 from lab.scenario import iperf, loopback, loopback6, paths_up, reach
 from tests.lab.conftest import new_lab
 

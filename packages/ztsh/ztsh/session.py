@@ -58,6 +58,8 @@ class Session:
             return self.read(self._active_file().read_text())
         except FileNotFoundError:
             return {}
+        except PermissionError:
+            raise SessionError("the configuration can be read and changed by root only; use sudo") from None
 
     # -- editing
 
