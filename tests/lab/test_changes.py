@@ -194,6 +194,25 @@ def test_a_killed_instance_comes_back_alone(pair: list[Router]) -> None:
     r1.wait(lambda: r1.run(["ping", "-c1", "-W1", "-I", "zt0p2", "10.14.0.6"], check=False).returncode == 0, what="echo on path 2")
 
 
+def test_an_instance_that_systemd_has_given_up_on_is_tried_again(pair: list[Router]) -> None:
+    r1 = pair[0]
+    unit = "zerotier-multi@zt0-4.service"
+    others = {k: p for k, p in processes(r1).items() if k != 4}
+
+    def given_up() -> bool:
+        pid = processes(r1).get(4)
+        if pid:
+            r1.run(["kill", "-KILL", str(pid)], check=False)
+        return r1.run(["systemctl", "is-failed", unit], check=False).stdout.strip() == "failed"
+
+    r1.wait(given_up, timeout=20, what="systemd giving up")
+    r1.wait(lambda: paths_up(r1) == 3, what="three paths meanwhile")
+    r1.wait(lambda: 4 in processes(r1), timeout=40, what="instance 4 anew")
+    wait_paths(pair, 4)
+    assert {k: p for k, p in processes(r1).items() if k != 4} == others
+    assert "device zt0p4 is missing; starting zerotier-multi@zt0-4.service again" in r1.journal("zerotier-pathd")
+
+
 def test_a_broken_plan_file_changes_nothing_and_is_told(pair: list[Router]) -> None:
     r1 = pair[0]
     before = snapshot(r1)["nexthops"]
