@@ -106,7 +106,7 @@ class Lab:
         def leave(number: int, _frame: FrameType | None) -> None:
             raise SystemExit(128 + number)
 
-        for number in (signal.SIGTERM, signal.SIGHUP):
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             try:
                 self._handlers[number] = signal.signal(number, leave)
             except ValueError:  # not the main thread: its owner has to look after signals
