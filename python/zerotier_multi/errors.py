@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
+
+_VERB = re.compile(r"(is|has|contains|needs|lies|begins|overlaps|would) ")
 
 
 @dataclass(frozen=True)
@@ -11,14 +14,15 @@ class Problem:
     """One reason to refuse a commit.
 
     ``path`` is the CLI path with its value (``interfaces zerotier zt0 transit site 5``) and ``text`` says
-    what is wrong and how to mend it. ``str()`` gives the one sentence that a user reads.
+    what is wrong and how to mend it. ``str()`` gives the one sentence that a user reads; where the text
+    begins with a verb, the path is its subject.
     """
 
     path: str
     text: str
 
     def __str__(self) -> str:
-        return f"{self.path}: {self.text}"
+        return f"{self.path} {self.text}" if _VERB.match(self.text) else f"{self.path}: {self.text}"
 
 
 class ConfigProblems(Exception):

@@ -45,7 +45,7 @@ def secret_is_sound(text: str) -> bool:
 def mac_on_network(node_address: str, network_id: str) -> str:
     """MAC that node ``node_address`` (10 hex digits) has on network ``network_id`` (16 hex digits).
 
-    The rule was measured: reference zerotier-one, section TAP; ZeroTier's MAC::fromAddress.
+    The rule was measured on zerotier-one 1.14.1 and read in ZeroTier's MAC::fromAddress.
     """
     nwid, node = int(network_id, 16), int(node_address, 16)
     first = nwid & 0xFE | 0x02

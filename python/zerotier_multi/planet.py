@@ -1,8 +1,7 @@
 """Files by which instances find each other without a controller and without ZeroTier's public roots.
 
-Formats as measured on zerotier-one 1.14.1 and the 1.8.4 core: reference zerotier-one, "No controller, no
-internet roots". Everything is a pure function of public facts, so both routers of a link, and every commit,
-come to the same bytes.
+Formats as measured on zerotier-one 1.14.1 and the 1.8.4 core. Everything is a pure function of public facts, so
+both routers of a link, and every commit, come to the same bytes.
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ class ZeroTierApi:
         """Decoded answer to ``GET path``. Raises :class:`ApiError`.
 
         The client closes first, because a server that does keeps its port in TIME_WAIT, on which
-        zerotier-one cannot start again (reference zerotier-one).
+        zerotier-one 1.14.1 cannot start again.
         """
         connection = http.client.HTTPConnection("127.0.0.1", self._port, timeout=self._timeout)
         try:

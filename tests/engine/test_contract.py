@@ -179,7 +179,7 @@ def escape(value: bytes) -> bytes:
 
 
 def link(a: Node, b: Node, underlay: tuple[str, str], mtu: int = 1394) -> None:
-    """Make two nodes known to each other without a controller, as reference zerotier-one says."""
+    """Make two nodes known to each other without a controller."""
     identities = [node.generate() for node in (a, b)]
     blob = b""
     for identity, address in zip(identities, underlay, strict=True):

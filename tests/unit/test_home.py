@@ -90,7 +90,7 @@ def test_the_network_configuration_admits_the_two_ends_only() -> None:
 @pytest.mark.parametrize(
     ("node", "network", "mac"),
     [
-        # by the rule of reference zerotier-one: first octet (low byte & 0xfe) | 2, the rest XORed
+        # by hand: first octet (low byte & 0xfe) | 2, the rest XORed
         ("89e92ceee5", "8056c2e21c000001", "02:89:e9:30:0c:27"),
         ("0000000001", "8056c2e21c000052", "32:00:00:1c:e2:c3"),
     ],

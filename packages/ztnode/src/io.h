@@ -46,7 +46,7 @@ typedef void frame_handler(void *context, const unsigned char *frame, size_t len
 struct tap *tap_open(const char *name, const unsigned char mac[6], unsigned int mtu);
 const char *tap_name(const struct tap *tap);
 bool tap_set_mtu(struct tap *tap, unsigned int mtu);
-/* Write a frame; gathered while the thread is inside underlay_receive, at once otherwise. */
+/* Write a frame; gathered where the thread has called tap_gather_here, at once otherwise. */
 void tap_write(struct tap *tap, const unsigned char *frame, size_t length);
 /* Read batches until `stop` is set and tap_wake is called. */
 void tap_receive(struct tap *tap, frame_handler *handler, void *context, void (*after_batch)(void *),
@@ -54,7 +54,11 @@ void tap_receive(struct tap *tap, frame_handler *handler, void *context, void (*
 void tap_wake(struct tap *tap);
 void tap_close(struct tap *tap);
 
-/* Send what this thread has gathered. */
+/* Frames that this thread writes are gathered from now on, to be joined; the thread calls io_flush. */
+void tap_gather_here(void);
+/* Write the frames that this thread has gathered. */
+void tap_flush(void);
+/* Write the frames and send the packets that this thread has gathered. */
 void io_flush(void *unused);
 
 #endif

@@ -1,5 +1,6 @@
 #include "node.h"
 
+#include "network.h"
 #include "state.h"
 
 #include <arpa/inet.h>
@@ -21,26 +22,6 @@
 
 #define SETTINGS_LIMIT (1 << 20)
 #define LOOK_MS 2000     /* how often files and multicast groups are looked at without an event */
-#define MAX_GROUPS 256
-#define ETHERNET_HEADER 14
-
-struct group {
-	uint64_t mac;
-	uint32_t adi;
-	bool seen;
-};
-
-/* A network that is joined. The struct outlives the network, because a thread of the core may still hold it. */
-struct network {
-	struct node *node;
-	uint64_t nwid, mac;
-	unsigned int mtu;
-	struct tap *volatile tap;
-	pthread_t reader;
-	volatile bool stop, leaving;
-	struct group groups[MAX_GROUPS];
-	size_t group_count;
-};
 
 struct node {
 	core_node *core;
@@ -50,6 +31,7 @@ struct node {
 	char public_identity[256];
 	volatile bool online, stop, collision, identity_lost;
 	volatile int64_t deadline;
+	struct network_host host;
 	struct underlay *underlay;
 	pthread_t receiver;
 	int wake, netlink;
@@ -60,7 +42,10 @@ struct node {
 	struct timespec settings_seen;
 };
 
-void tap_gather_here(void);
+static void wake(struct node *node) {
+	uint64_t one = 1;
+	(void)!write(node->wake, &one, sizeof one);
+}
 
 /* -- callbacks of the core */
 
@@ -83,71 +68,21 @@ static int on_wire_send(core_node *core, void *user, void *thread, int64_t socke
 	return underlay_send(((struct node *)user)->underlay, socket, to, data, length) ? 0 : -1;
 }
 
-static void put_mac(unsigned char *at, uint64_t mac) {
-	for (int i = 0; i < 6; i++) at[i] = (unsigned char)(mac >> (40 - 8 * i));
-}
-
-static uint64_t get_mac(const unsigned char *at) {
-	uint64_t mac = 0;
-	for (int i = 0; i < 6; i++) mac = mac << 8 | at[i];
-	return mac;
-}
-
 static void on_frame(core_node *core, void *user, void *thread, uint64_t nwid, void **where, uint64_t source,
                      uint64_t destination, unsigned int type, unsigned int vlan, const void *data, unsigned int length) {
 	(void)core, (void)user, (void)thread, (void)nwid, (void)vlan;
-	struct network *network = *where;
-	unsigned char frame[ETHERNET_HEADER + 16384];
-	if (!network || !network->tap || length > sizeof frame - ETHERNET_HEADER) return;
-	put_mac(frame, destination);
-	put_mac(frame + 6, source);
-	frame[12] = (unsigned char)(type >> 8);
-	frame[13] = (unsigned char)type;
-	memcpy(frame + ETHERNET_HEADER, data, length);
-	tap_write(network->tap, frame, ETHERNET_HEADER + length);
-}
-
-static void *read_tap(void *argument);
-
-static void device_name(struct node *node, uint64_t nwid, char name[IFNAMSIZ]) {
-	char path[HOME_MAX + 16];
-	snprintf(path, sizeof path, "%s/devicemap", node->home);
-	name[0] = 0;
-	char *map = read_file(path, SETTINGS_LIMIT, NULL);
-	if (map) devicemap_lookup(map, nwid, name);
-	free(map);
+	if (*where) network_deliver(*where, source, destination, type, data, length);
 }
 
 /* Runs under locks of the core: it must not ask the core anything. */
 static int on_network(core_node *core, void *user, void *thread, uint64_t nwid, void **where, int operation,
                       const struct core_network *config) {
-	(void)core, (void)thread;
+	(void)core, (void)thread, (void)nwid;
 	struct node *node = user;
-	struct network *network = *where;
-	if (!network) return 0;
-	if (operation == CORE_NET_DOWN || operation == CORE_NET_DESTROY) {
-		network->leaving = true;
-		uint64_t one = 1;
-		(void)!write(node->wake, &one, sizeof one);
-		return 0;
-	}
-	network->mac = config->mac;
-	unsigned int mtu = config->mtu >= 1280 && config->mtu <= 10000 ? config->mtu : 2800;
-	if (!network->tap) {
-		unsigned char mac[6];
-		char name[IFNAMSIZ];
-		put_mac(mac, config->mac);
-		device_name(node, nwid, name);
-		struct tap *tap = tap_open(name, mac, mtu);
-		if (!tap) return -1;
-		network->tap = tap;
-		network->mtu = mtu;
-		if (pthread_create(&network->reader, NULL, read_tap, network) != 0) return -1;
-		say("network %016llx on device %s, mtu %u", (unsigned long long)nwid, tap_name(tap), mtu);
-	} else if (network->mtu != mtu) {
-		network->mtu = mtu;
-		tap_set_mtu(network->tap, mtu);
-	}
+	if (!*where) return 0;
+	if (operation != CORE_NET_DOWN && operation != CORE_NET_DESTROY) return network_configure(*where, config) ? 0 : -1;
+	network_leave(*where);
+	wake(node);
 	return 0;
 }
 
@@ -190,21 +125,6 @@ static int on_path_lookup(core_node *core, void *user, void *thread, uint64_t pe
 
 /* -- threads */
 
-static void frame_in(void *context, const unsigned char *frame, size_t length) {
-	struct network *network = context;
-	unsigned int type = (unsigned int)frame[12] << 8 | frame[13];
-	if (length <= ETHERNET_HEADER || length - ETHERNET_HEADER > 10000) return;
-	ZT_Node_processVirtualNetworkFrame(network->node->core, NULL, now_ms(), network->nwid, get_mac(frame + 6),
-	                                   get_mac(frame), type, 0, frame + ETHERNET_HEADER,
-	                                   (unsigned int)(length - ETHERNET_HEADER), &network->node->deadline);
-}
-
-static void *read_tap(void *argument) {
-	struct network *network = argument;
-	tap_receive(network->tap, frame_in, network, io_flush, &network->stop);
-	return NULL;
-}
-
 static void packet_in(void *context, int64_t socket, const struct sockaddr_storage *from, const unsigned char *packet,
                       size_t length) {
 	struct node *node = context;
@@ -224,46 +144,6 @@ static void *receive(void *argument) {
 }
 
 /* -- what is looked at from time to time */
-
-static void add_group(struct network *network, uint64_t mac, uint32_t adi) {
-	for (size_t i = 0; i < network->group_count; i++) {
-		if (network->groups[i].mac != mac || network->groups[i].adi != adi) continue;
-		network->groups[i].seen = true;
-		return;
-	}
-	if (network->group_count == MAX_GROUPS) return;
-	network->groups[network->group_count++] = (struct group){mac, adi, true};
-	ZT_Node_multicastSubscribe(network->node->core, NULL, network->nwid, mac, adi);
-}
-
-/* Subscribe to the multicast groups of the device, and to ARP for each of its IPv4 addresses. */
-static void look_at_groups(struct network *network) {
-	for (size_t i = 0; i < network->group_count; i++) network->groups[i].seen = false;
-	FILE *file = fopen("/proc/net/dev_mcast", "re");
-	char line[256], device[64], mac[16];
-	while (file && fgets(line, sizeof line, file)) {
-		uint64_t value;
-		if (sscanf(line, "%*d %63s %*d %*d %15s", device, mac) == 2 && strcmp(device, tap_name(network->tap)) == 0 &&
-		    strlen(mac) == 12 && parse_hex(mac, 12, &value))
-			add_group(network, value, 0);
-	}
-	if (file) fclose(file);
-	struct ifaddrs *all = NULL;
-	if (getifaddrs(&all) < 0) all = NULL;
-	for (struct ifaddrs *entry = all; entry; entry = entry->ifa_next)
-		if (entry->ifa_addr && entry->ifa_addr->sa_family == AF_INET && strcmp(entry->ifa_name, tap_name(network->tap)) == 0)
-			add_group(network, 0xffffffffffffULL, ntohl(((struct sockaddr_in *)entry->ifa_addr)->sin_addr.s_addr));
-	freeifaddrs(all);
-	for (size_t i = 0; i < network->group_count;) {
-		struct group *group = &network->groups[i];
-		if (group->seen) {
-			i++;
-			continue;
-		}
-		ZT_Node_multicastUnsubscribe(network->node->core, network->nwid, group->mac, group->adi);
-		*group = network->groups[--network->group_count];
-	}
-}
 
 static void apply_physical(struct node *node) {
 	ZT_Node_setPhysicalPathConfiguration(node->core, NULL, NULL);
@@ -321,18 +201,13 @@ static void reap(struct node *node) {
 	pthread_mutex_lock(&node->lock);
 	for (size_t i = 0; i < node->network_count;) {
 		struct network *network = node->networks[i];
-		if (!network->leaving) {
+		if (!network_leaving(network)) {
 			i++;
 			continue;
 		}
 		node->networks[i] = node->networks[--node->network_count];
 		pthread_mutex_unlock(&node->lock);
-		if (network->tap) {
-			network->stop = true;
-			tap_wake(network->tap);
-			pthread_join(network->reader, NULL);
-			tap_close(network->tap);
-		}
+		network_close(network);
 		pthread_mutex_lock(&node->lock);
 	}
 	pthread_mutex_unlock(&node->lock);
@@ -342,8 +217,7 @@ static void look_around(struct node *node) {
 	bool changed, taken;
 	if (look_at_settings(node, &changed) && changed) apply_physical(node);
 	if (underlay_rebind(node->underlay, node->settings, &taken)) tell_addresses(node);
-	for (size_t i = 0; i < node->network_count; i++)
-		if (node->networks[i]->tap && !node->networks[i]->leaving) look_at_groups(node->networks[i]);
+	for (size_t i = 0; i < node->network_count; i++) network_look_at_groups(node->networks[i]);
 }
 
 static int open_netlink(void) {
@@ -391,6 +265,7 @@ static bool open_core(struct node *node) {
 		say("the node cannot be started in %s; its identity is unusable or the disk refuses", node->home);
 		return false;
 	}
+	node->host = (struct network_host){node->core, node->home, &node->deadline};
 	struct core_status status;
 	ZT_Node_status(node->core, &status);
 	node->address = status.address;
@@ -448,13 +323,12 @@ int node_run(struct node *node) {
 }
 
 void node_stop(struct node *node) {
-	uint64_t one = 1;
 	node->stop = true;
-	(void)!write(node->wake, &one, sizeof one);
+	wake(node);
 }
 
 void node_delete(struct node *node) {
-	for (size_t i = 0; i < node->network_count; i++) node->networks[i]->leaving = true;
+	for (size_t i = 0; i < node->network_count; i++) network_leave(node->networks[i]);
 	reap(node);
 	ZT_Node_delete(node->core);
 	underlay_close(node->underlay);
@@ -477,7 +351,7 @@ void node_device(struct node *node, uint64_t nwid, char name[IFNAMSIZ]) {
 	name[0] = 0;
 	pthread_mutex_lock(&node->lock);
 	for (size_t i = 0; i < node->network_count; i++)
-		if (node->networks[i]->nwid == nwid && node->networks[i]->tap) strcpy(name, tap_name(node->networks[i]->tap));
+		if (network_id(node->networks[i]) == nwid) snprintf(name, IFNAMSIZ, "%s", network_device(node->networks[i]));
 	pthread_mutex_unlock(&node->lock);
 }
 
@@ -488,12 +362,10 @@ static void marker(const struct node *node, uint64_t nwid, char path[HOME_MAX + 
 bool node_join(struct node *node, uint64_t nwid) {
 	pthread_mutex_lock(&node->lock);
 	bool full = node->network_count == MAX_NETWORKS, known = false;
-	for (size_t i = 0; i < node->network_count; i++) known |= node->networks[i]->nwid == nwid;
+	for (size_t i = 0; i < node->network_count; i++) known |= network_id(node->networks[i]) == nwid;
 	struct network *network = NULL;
 	if (!full && !known) {
-		network = calloc(1, sizeof *network);
-		network->node = node;
-		network->nwid = nwid;
+		network = network_new(&node->host, nwid);
 		node->networks[node->network_count++] = network;
 	}
 	pthread_mutex_unlock(&node->lock);
@@ -504,11 +376,10 @@ bool node_join(struct node *node, uint64_t nwid) {
 bool node_leave(struct node *node, uint64_t nwid) {
 	void *network = NULL;
 	if (ZT_Node_leave(node->core, nwid, &network, NULL) != CORE_OK || !network) return false;
-	((struct network *)network)->leaving = true;
+	network_leave(network);
 	char path[HOME_MAX + 64];
 	marker(node, nwid, path);
 	unlink(path);
-	uint64_t one = 1;
-	(void)!write(node->wake, &one, sizeof one);
+	wake(node);
 	return true;
 }

@@ -93,14 +93,12 @@ static void write_frame(void *context, const struct virtio_net_hdr *header, cons
 }
 
 /* Called by io_flush of the thread that gathers. */
-void tap_flush(void);
 void tap_flush(void) {
 	if (!joiner || !joining) return;
 	join_flush(joiner, write_frame, joining);
 	joining = NULL;
 }
 
-void tap_gather_here(void);
 void tap_gather_here(void) {
 	if (!joiner) joiner = calloc(1, sizeof *joiner);
 }

@@ -316,8 +316,6 @@ bool underlay_send(struct underlay *underlay, int64_t id, const struct sockaddr_
 	return count > 0;
 }
 
-void tap_flush(void);
-
 void io_flush(void *unused) {
 	(void)unused;
 	tap_flush();

@@ -1,0 +1,159 @@
+#include "network.h"
+
+#include "settings.h"
+#include "util.h"
+
+#include <arpa/inet.h>
+#include <ifaddrs.h>
+#include <netinet/in.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MAX_GROUPS 256
+#define DEVICEMAP_LIMIT (1 << 20)
+#define ETHERNET_HEADER 14
+
+struct group {
+	uint64_t mac;
+	uint32_t adi;
+	bool seen;
+};
+
+struct network {
+	const struct network_host *host;
+	uint64_t nwid;
+	unsigned int mtu;
+	struct tap *volatile tap;
+	pthread_t reader;
+	volatile bool stop, leaving;
+	struct group groups[MAX_GROUPS];
+	size_t group_count;
+};
+
+struct network *network_new(const struct network_host *host, uint64_t nwid) {
+	struct network *network = calloc(1, sizeof *network);
+	network->host = host;
+	network->nwid = nwid;
+	return network;
+}
+
+uint64_t network_id(const struct network *network) { return network->nwid; }
+const char *network_device(const struct network *network) { return network->tap ? tap_name(network->tap) : ""; }
+void network_leave(struct network *network) { network->leaving = true; }
+bool network_leaving(const struct network *network) { return network->leaving; }
+
+static void put_mac(unsigned char *at, uint64_t mac) {
+	for (int i = 0; i < 6; i++) at[i] = (unsigned char)(mac >> (40 - 8 * i));
+}
+
+static uint64_t get_mac(const unsigned char *at) {
+	uint64_t mac = 0;
+	for (int i = 0; i < 6; i++) mac = mac << 8 | at[i];
+	return mac;
+}
+
+void network_deliver(struct network *network, uint64_t source, uint64_t destination, unsigned int type, const void *data,
+                     unsigned int length) {
+	unsigned char frame[ETHERNET_HEADER + 16384];
+	if (!network->tap || length > sizeof frame - ETHERNET_HEADER) return;
+	put_mac(frame, destination);
+	put_mac(frame + 6, source);
+	frame[12] = (unsigned char)(type >> 8);
+	frame[13] = (unsigned char)type;
+	memcpy(frame + ETHERNET_HEADER, data, length);
+	tap_write(network->tap, frame, ETHERNET_HEADER + length);
+}
+
+static void frame_in(void *context, const unsigned char *frame, size_t length) {
+	struct network *network = context;
+	unsigned int type = (unsigned int)frame[12] << 8 | frame[13];
+	if (length <= ETHERNET_HEADER || length - ETHERNET_HEADER > 10000) return;
+	ZT_Node_processVirtualNetworkFrame(network->host->core, NULL, now_ms(), network->nwid, get_mac(frame + 6),
+	                                   get_mac(frame), type, 0, frame + ETHERNET_HEADER,
+	                                   (unsigned int)(length - ETHERNET_HEADER), network->host->deadline);
+}
+
+static void *read_tap(void *argument) {
+	struct network *network = argument;
+	tap_receive(network->tap, frame_in, network, io_flush, &network->stop);
+	return NULL;
+}
+
+static void device_name(const struct network *network, char name[IFNAMSIZ]) {
+	char path[4096];
+	snprintf(path, sizeof path, "%s/devicemap", network->host->home);
+	name[0] = 0;
+	char *map = read_file(path, DEVICEMAP_LIMIT, NULL);
+	if (map) devicemap_lookup(map, network->nwid, name);
+	free(map);
+}
+
+bool network_configure(struct network *network, const struct core_network *config) {
+	unsigned int mtu = config->mtu >= 1280 && config->mtu <= 10000 ? config->mtu : 2800;
+	if (network->tap) {
+		if (network->mtu != mtu) tap_set_mtu(network->tap, mtu);
+		network->mtu = mtu;
+		return true;
+	}
+	unsigned char mac[6];
+	char name[IFNAMSIZ];
+	put_mac(mac, config->mac);
+	device_name(network, name);
+	struct tap *tap = tap_open(name, mac, mtu);
+	if (!tap) return false;
+	network->mtu = mtu;
+	network->tap = tap;
+	if (pthread_create(&network->reader, NULL, read_tap, network) != 0) return false;
+	say("network %016llx on device %s, mtu %u", (unsigned long long)network->nwid, tap_name(tap), mtu);
+	return true;
+}
+
+static void add_group(struct network *network, uint64_t mac, uint32_t adi) {
+	for (size_t i = 0; i < network->group_count; i++) {
+		if (network->groups[i].mac != mac || network->groups[i].adi != adi) continue;
+		network->groups[i].seen = true;
+		return;
+	}
+	if (network->group_count == MAX_GROUPS) return;
+	network->groups[network->group_count++] = (struct group){mac, adi, true};
+	ZT_Node_multicastSubscribe(network->host->core, NULL, network->nwid, mac, adi);
+}
+
+void network_look_at_groups(struct network *network) {
+	if (!network->tap || network->leaving) return;
+	for (size_t i = 0; i < network->group_count; i++) network->groups[i].seen = false;
+	FILE *file = fopen("/proc/net/dev_mcast", "re");
+	char line[256], device[64], mac[16];
+	while (file && fgets(line, sizeof line, file)) {
+		uint64_t value;
+		if (sscanf(line, "%*d %63s %*d %*d %15s", device, mac) == 2 && strcmp(device, tap_name(network->tap)) == 0 &&
+		    strlen(mac) == 12 && parse_hex(mac, 12, &value))
+			add_group(network, value, 0);
+	}
+	if (file) fclose(file);
+	struct ifaddrs *all = NULL;
+	if (getifaddrs(&all) < 0) all = NULL;
+	for (struct ifaddrs *entry = all; entry; entry = entry->ifa_next)
+		if (entry->ifa_addr && entry->ifa_addr->sa_family == AF_INET && strcmp(entry->ifa_name, tap_name(network->tap)) == 0)
+			add_group(network, 0xffffffffffffULL, ntohl(((struct sockaddr_in *)entry->ifa_addr)->sin_addr.s_addr));
+	freeifaddrs(all);
+	for (size_t i = 0; i < network->group_count;) {
+		struct group *group = &network->groups[i];
+		if (group->seen) {
+			i++;
+			continue;
+		}
+		ZT_Node_multicastUnsubscribe(network->host->core, network->nwid, group->mac, group->adi);
+		*group = network->groups[--network->group_count];
+	}
+}
+
+void network_close(struct network *network) {
+	if (!network->tap) return;
+	network->stop = true;
+	tap_wake(network->tap);
+	pthread_join(network->reader, NULL);
+	tap_close(network->tap);
+}

@@ -1,0 +1,38 @@
+/* One joined network: its TAP, the thread that reads it, and the multicast groups it is subscribed to. */
+#ifndef ZTNODE_NETWORK_H
+#define ZTNODE_NETWORK_H
+
+#include "core.h"
+#include "io.h"
+
+#include <net/if.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+/* What a network needs of the node; it outlives all networks. */
+struct network_host {
+	core_node *core;
+	const char *home;
+	volatile int64_t *deadline; /* of the core's background tasks */
+};
+
+struct network;
+
+struct network *network_new(const struct network_host *host, uint64_t nwid);
+uint64_t network_id(const struct network *network);
+/* Bring the TAP to a configuration. Runs under locks of the core. False with a line said. */
+bool network_configure(struct network *network, const struct core_network *config);
+/* Write a frame that the core has received. */
+void network_deliver(struct network *network, uint64_t source, uint64_t destination, unsigned int type, const void *data,
+                     unsigned int length);
+/* Name of its TAP, empty while it has none. */
+const char *network_device(const struct network *network);
+/* Subscribe to the groups of the device, and to ARP for each of its IPv4 addresses. */
+void network_look_at_groups(struct network *network);
+/* It is on its way out: the thread of the node that may, closes it. */
+void network_leave(struct network *network);
+bool network_leaving(const struct network *network);
+/* Stop the thread and close the TAP. The struct stays, because a thread of the core may still hold it. */
+void network_close(struct network *network);
+
+#endif
