@@ -13,7 +13,7 @@ from types import FrameType, TracebackType
 
 from lab import cgroups, rootfs
 from lab.host import check_host
-from lab.process import LabError, run
+from lab.process import LabError, children, run
 from lab.router import Router
 from lab.underlay import Underlay
 
@@ -58,9 +58,11 @@ def destroy(name: str) -> None:
         command = Path(f"/proc/{pid}/cmdline")
         # Only while it still is the systemd-nspawn of this very lab.
         if pid and command.exists() and str(directory).encode() in command.read_bytes():
-            children = run(["pgrep", "-P", str(pid)], check=False).stdout.split()
-            for victim in [*children, str(pid)]:
-                run(["kill", "-KILL", victim], check=False)
+            for victim in [*children(pid), pid]:
+                try:
+                    os.kill(victim, signal.SIGKILL)
+                except ProcessLookupError:
+                    continue
     for mount in directory.glob("*/root"):
         run(["umount", "--lazy", str(mount)], check=False)
     for namespace in run(["ip", "netns", "list"]).stdout.split("\n"):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import time
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import TypeVar
 
 T = TypeVar("T")
@@ -35,6 +36,15 @@ def run(
         output = "\n".join(part.strip() for part in (done.stdout, done.stderr) if part.strip())
         raise LabError(f"{' '.join(command)}: exit code {done.returncode}\n{output}")
     return done
+
+
+def children(pid: int) -> list[int]:
+    """PIDs of the children of a process; none when it is gone."""
+    try:
+        tasks = list(Path(f"/proc/{pid}/task").glob("*/children"))
+        return [int(child) for task in tasks for child in task.read_text().split()]
+    except OSError:
+        return []
 
 
 def wait(look: Callable[[], T], *, timeout: float, what: str) -> T:

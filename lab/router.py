@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from lab import cgroups
-from lab.process import LabError, run, wait
+from lab.process import LabError, children, run, wait
 from lab.underlay import PREFIX4, PREFIX6, Underlay
 
 T = TypeVar("T")
@@ -90,19 +90,11 @@ class Router:
             why = self.run(["systemctl", "status", "--no-pager", "--lines=20", *units], check=False).stdout
             raise LabError(f"{self.name} has booted with failed units:\n{why}")
 
-    def _children(self) -> list[int]:
-        assert self._nspawn
-        try:
-            tasks = list(Path(f"/proc/{self._nspawn.pid}/task").glob("*/children"))
-            return [int(pid) for task in tasks for pid in task.read_text().split()]
-        except OSError:
-            return []
-
     def _find_leader(self) -> int:
         assert self._nspawn
         if self._nspawn.poll() is not None:
             raise LabError(f"{self.name}: systemd-nspawn ended with {self._nspawn.returncode}\n{self.console()}")
-        for pid in self._children():
+        for pid in children(self._nspawn.pid):
             try:
                 # The child of nspawn becomes init when it has executed it inside its own namespaces.
                 if Path(f"/proc/{pid}/comm").read_text().strip() == "systemd":
@@ -143,7 +135,7 @@ class Router:
             return
         # A child of nspawn is init of the container's PID namespace: with it the kernel kills all the others. It
         # goes first, because it would outlive nspawn.
-        for pid in [*self._children(), self._nspawn.pid]:
+        for pid in [*children(self._nspawn.pid), self._nspawn.pid]:
             try:
                 os.kill(pid, signal.SIGKILL)
             except ProcessLookupError:
