@@ -143,6 +143,9 @@ def test_two_commits_at_once(clean: Router) -> None:
 
 def test_a_refused_change_keeps_the_running_bundle(clean: Router) -> None:
     clean.must_configure(good(clean))
+    for device, address in (("zt0p1", "10.14.0.1/30"), ("zt0p2", "10.14.0.5/30")):
+        look = ["sh", "-c", f"ip -br addr show {device} | grep -F {address} && ip link show {device} | grep -F ',UP'"]
+        clean.wait(lambda c=look: clean.run(c, check=False).returncode == 0, what=f"{device} up and addressed")
     before, pids = state(clean), processes(clean)
     result = clean.configure(f"set {P} instances 8\nset {P} transit prefix 10.14.0.0/29")
     assert not result.ok
