@@ -22,9 +22,9 @@ PATHD_UNIT = "zerotier-pathd.service"
 
 # Kernel route protocol number of our routes and next hops ('z'); unused by iproute2's rt_protos and FRR.
 RT_PROTO = 122
-# Next-hop ids 0x7a000000-0x7affffff are ours. They are above what zebra takes for the kernel's (FRR 8.4: from
-# 750,000,000 up it ignores them), and that is on purpose: a next-hop group that zebra knows it pushes back into
-# the kernel as it was when somebody changes it, which would undo every failover.
+# Next-hop ids 0x7a000000-0x7affffff are ours. They are above what zebra takes for the kernel's (FRR 8.4.4 leaves them
+# alone, lower ones it learns): zebra gives its own next hops the ids that follow the highest it has learned, so
+# with a lower range it would soon stand among ours.
 NEXTHOP_ID_BASE = 0x7A000000
 NEXTHOP_ID_MASK = 0xFF000000
 
