@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+from zerotier_multi.files import sync
 from zerotier_multi.identity import PublicIdentity
 
 
@@ -36,14 +37,16 @@ def generate_identity(program: str, home: Path) -> PublicIdentity:
         )
         identity = PublicIdentity.parse(made[1].read_text())
         made[0].chmod(0o600)
+        for path in made:
+            sync(path)  # a power cut must not leave a name without its key
         os.replace(made[1], public)
         os.replace(made[0], secret)  # last: a home with the secret is complete
+        sync(home)
     except (OSError, ValueError, subprocess.SubprocessError) as error:
         raise IdentityError(f"{program} could not make an identity in {home} ({type(error).__name__})") from None
     finally:
         for path in made:
             path.unlink(missing_ok=True)
-    _sync_directory(home)
     return identity
 
 
@@ -51,11 +54,3 @@ def generate_identities(program: str, homes: Iterable[Path]) -> None:
     """Make the identities of several homes at once, as many at a time as there are CPUs."""
     with ThreadPoolExecutor(max_workers=os.cpu_count()) as pool:
         list(pool.map(lambda home: generate_identity(program, home), homes))
-
-
-def _sync_directory(directory: Path) -> None:
-    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

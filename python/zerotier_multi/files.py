@@ -6,11 +6,10 @@ import os
 from pathlib import Path
 
 
-def write_atomic(path: Path, content: bytes, mode: int = 0o644, durable: bool = False) -> bool:
+def write_atomic(path: Path, content: bytes, mode: int = 0o644) -> bool:
     """Put ``content`` at ``path``; True when that changed something, False when it stood there already.
 
-    The file appears whole or not at all. ``durable`` also waits for the disk (identities, keys); files below
-    /run need it not. Raises OSError as the system gives it.
+    The file appears whole or not at all. Raises OSError as the system gives it.
     """
     try:
         if path.read_bytes() == content:
@@ -22,17 +21,17 @@ def write_atomic(path: Path, content: bytes, mode: int = 0o644, durable: bool = 
     try:
         with os.fdopen(descriptor, "wb") as file:
             file.write(content)
-            file.flush()
-            if durable:
-                os.fsync(file.fileno())
         os.replace(temporary, path)
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
-    if durable:
-        directory = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
-        try:
-            os.fsync(directory)
-        finally:
-            os.close(directory)
     return True
+
+
+def sync(path: Path) -> None:
+    """Wait until a file's content, or the names in a directory, are on the disk. Raises OSError."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -29,7 +29,6 @@ NEXTHOP_ID_BASE = 0x7A000000
 NEXTHOP_ID_MASK = 0xFF000000
 
 BUNDLE_RE = re.compile(r"zt(0|[1-9][0-9]{0,2})")
-MEMBER_RE = re.compile(r"(zt(?:0|[1-9][0-9]{0,2}))p([1-9][0-9]?)")
 
 
 def bundle_number(bundle: str) -> int:
@@ -43,12 +42,6 @@ def bundle_number(bundle: str) -> int:
 def member_device(bundle: str, instance: int) -> str:
     """Name of the TAP of an instance, e.g. ``zt0p2``; it begins with ``zt`` so that no instance binds to it."""
     return f"{bundle}p{instance}"
-
-
-def member_of(device: str) -> tuple[str, int] | None:
-    """Bundle and instance of a member device name, or None when the name is not a member's."""
-    match = MEMBER_RE.fullmatch(device)
-    return (match[1], int(match[2])) if match else None
 
 
 def unit_name(bundle: str, instance: int) -> str:

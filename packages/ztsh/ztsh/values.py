@@ -89,8 +89,3 @@ def _external(constraint: Constraint, value: str) -> bool:
     except (OSError, subprocess.TimeoutExpired):
         return False
     return done.returncode == 0
-
-
-def known_validators() -> frozenset[str]:
-    """Names of the validators that need no program."""
-    return frozenset({*_BUILT_IN, "numeric"})
