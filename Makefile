@@ -1,5 +1,7 @@
 # make demo                 two routers on this machine, the example, what more instances bring
 # make test                 everything there is to test; ENGINE=zerotier-one runs the lab with that program
+# make smoketest            the smoketests in VyOS's style, on a router of the lab
+# make reference            writes docs/cli-reference.rst from the XML definitions
 # make debs                 the Debian packages, in build/debs
 # make lab                  two routers to work in by hand
 # make bench-engines        ENGINES="/path/zerotier-one ztnode": throughput of one instance of each
@@ -10,11 +12,12 @@ PYTHON := /usr/bin/python3
 ENGINE ?= ztnode
 DEBS := build/debs
 TOOLS := $(shell cat lab/host-packages.txt) build-essential debhelper dh-python libjansson-dev libmicrohttpd-dev \
-	pkgconf python3 python3-hypothesis python3-lxml python3-pip python3-pytest python3-rich python3-systemd
+	pkgconf python3 python3-hypothesis python3-lxml python3-pip python3-prompt-toolkit \
+	python3-pytest python3-rich python3-systemd tmux
 export PYTHONPATH := python:packages/ztsh:.
 export PYTHONDONTWRITEBYTECODE := 1
 
-.PHONY: demo test debs lab fuzz bench-engines tools clean check-root
+.PHONY: demo test smoketest reference debs lab fuzz bench-engines tools clean check-root
 
 check-root:
 	@[ "$$(id -u)" = 0 ] || { echo "make: this needs root; use sudo"; exit 1; }
@@ -32,17 +35,20 @@ tools: check-root
 build $(DEBS):
 	@mkdir -p $@
 
+# What the package zerotier-multi is made of besides its packaging.
+HOUSE := python src interface-definitions op-mode-definitions smoketest
+
 # Built in a copy, so that the tree stays clean.
 define package
-$(DEBS)/$(1).built: $(shell git ls-files packages/$(1) $(2) 2>/dev/null) | build $(DEBS) tools
+$(DEBS)/$(1).built: $(wildcard $(shell git ls-files --cached --others --exclude-standard packages/$(1) $(2) 2>/dev/null)) | build $(DEBS) tools
 	@echo "building package $(1)"
-	@rm -rf build/tree-$(1) && mkdir -p build/tree-$(1) && cp -r packages python src interface-definitions README.md build/tree-$(1)/
+	@rm -rf build/tree-$(1) && mkdir -p build/tree-$(1) && cp -r packages $(HOUSE) README.md build/tree-$(1)/
 	@rm -rf build/tree-$(1)/packages/*/build
 	@cd build/tree-$(1)/packages/$(1) && dpkg-buildpackage --unsigned-changes --unsigned-source --build=binary >../../../$(1).log 2>&1 \
 		|| { tail -20 ../../../$(1).log; echo "package $(1) could not be built; the log is build/$(1).log"; exit 1; }
 	@rm -f $(DEBS)/$(1)_*.deb && mv build/tree-$(1)/packages/$(1)_*.deb $(DEBS)/ && rm -rf build/tree-$(1) && touch $$@
 endef
-$(eval $(call package,zerotier-multi,python src interface-definitions README.md))
+$(eval $(call package,zerotier-multi,$(HOUSE) README.md))
 $(eval $(call package,ztsh,))
 $(eval $(call package,ztnode,))
 
@@ -60,6 +66,13 @@ test: debs
 bench-engines: debs
 	@rm -rf build/engine && dpkg -x $(wildcard $(DEBS)/ztnode_*.deb) build/engine
 	@$(PYTHON) -m bench.engines $(patsubst ztnode,build/engine/usr/sbin/ztnode,$(ENGINES))
+
+smoketest: debs
+	@$(PYTHON) -m lab.smoketest $(DEBS)/*.deb
+
+reference: tools
+	@$(PYTHON) -m ztsh.reference interface-definitions op-mode-definitions >build/cli-reference.rst
+	@mv build/cli-reference.rst docs/cli-reference.rst
 
 fuzz: tools
 	@apt-get -qq install --no-install-recommends --yes clang libclang-rt-14-dev

@@ -58,6 +58,7 @@ class Router:
             lower = ":".join(str(path) for path in self._layers)
             run(["mount", "-t", "overlay", "overlay", "-o", f"lowerdir={lower},upperdir={upper},workdir={work}", str(self.root)])
         (self.root / "etc/hostname").write_text(self.name + "\n")
+        (self.root / "etc/hosts").write_text(f"127.0.0.1 localhost\n127.0.1.1 {self.name}\n::1 localhost\n")
         (self.root / "config").mkdir(exist_ok=True)
         run(["ip", "netns", "del", self.namespace], check=False)
         run(["ip", "netns", "add", self.namespace])

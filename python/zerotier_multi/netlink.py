@@ -103,6 +103,11 @@ class RouteSocket:
         for _ in self._exchange(kind, body, flags | NLM_F_ACK):
             pass
 
+    def answer(self, kind: int, body: bytes) -> bytes | None:
+        """Body of the one message that answers a question. Raises :class:`KernelError`."""
+        found = list(self._exchange(kind, body, NLM_F_ACK))
+        return found[0] if found else None
+
     def dump(self, kind: int, body: bytes) -> list[bytes]:
         """Bodies of all messages of a dump, read again when the tables changed meanwhile.
 

@@ -16,6 +16,7 @@ from zerotier_multi.netlink import (
     NLM_F_CREATE,
     NLM_F_EXCL,
     NLM_F_REPLACE,
+    KernelError,
     RouteSocket,
     attribute,
     attributes,
@@ -39,6 +40,7 @@ _IFA_ADDRESS, _IFA_LOCAL, _IFA_FLAGS, _IFA_F_NODAD, _IFA_F_PERMANENT = 1, 2, 8, 
 _IFA_F_DADFAILED = 0x08
 _NDA_DST, _NDA_LLADDR, _NUD_PERMANENT = 1, 2, 0x80
 _RTA_DST, _RTA_PRIORITY, _RTA_PREFSRC, _RTA_TABLE, _RTA_NH_ID = 1, 6, 7, 15, 30
+_RTA_SRC, _RTA_IIF, _RTA_OIF, _RTA_IP_PROTO, _RTA_SPORT, _RTA_DPORT = 2, 3, 4, 27, 28, 29
 _RTN_UNICAST, _RT_SCOPE_UNIVERSE, RT_TABLE_MAIN = 1, 0, 254
 _NHA_ID, _NHA_GROUP, _NHA_GROUP_TYPE, _NHA_OIF, _NHA_GATEWAY, _NHA_RES_GROUP = 1, 2, 3, 5, 6, 12
 _NHA_RES_GROUP_BUCKETS, _NHA_RES_GROUP_IDLE_TIMER = 1, 2
@@ -74,7 +76,7 @@ class Address:
 
 @dataclass(frozen=True)
 class Neighbour:
-    """A permanent neighbour entry."""
+    """A neighbour entry with its link-layer address."""
 
     index: int
     address: str
@@ -98,6 +100,17 @@ class NextHopGroup:
     members: tuple[int, ...]
     buckets: int = 0
     idle_timer: int = 0
+
+
+@dataclass(frozen=True)
+class Flow:
+    """What the packets of one direction of a conversation have in common; ports only where ``protocol`` has them."""
+
+    protocol: int  # IP protocol number
+    source: str
+    destination: str
+    sport: int | None
+    dport: int | None
 
 
 @dataclass(frozen=True)
@@ -159,11 +172,18 @@ class Rtnl:
 
     def permanent_neighbours(self) -> set[Neighbour]:
         """All permanent neighbour entries."""
+        return self._neighbours(_NUD_PERMANENT)
+
+    def neighbours(self) -> set[Neighbour]:
+        """All neighbour entries that know a link-layer address, learned ones too."""
+        return self._neighbours(0xFFFF)
+
+    def _neighbours(self, states: int) -> set[Neighbour]:
         found = set()
         for body in self._socket.dump(RTM_GETNEIGH, struct.pack("=BxxxiHBB", 0, 0, 0, 0, 0)):
             _family_, index, state, _flags, _type = struct.unpack_from("=BxxxiHBB", body)
             values = attributes(body[12:])
-            if state & _NUD_PERMANENT and _NDA_DST in values and len(values.get(_NDA_LLADDR, b"")) == 6:
+            if state & states and _NDA_DST in values and len(values.get(_NDA_LLADDR, b"")) == 6:
                 address = str(ipaddress.ip_address(values[_NDA_DST]))
                 found.add(Neighbour(index, address, values[_NDA_LLADDR].hex(":")))
         return found
@@ -207,6 +227,29 @@ class Rtnl:
                     )
                 )
         return found
+
+    def egress(self, flow: Flow, *, iif: int = 0, oif: int = 0) -> int | None:
+        """ifindex of the device on which the kernel sends packets of ``flow``, its own hash over the paths included.
+
+        ``iif`` is where packets that are forwarded come in, 0 for the router's own; ``oif`` is the device of a
+        VRF that the lookup shall be made in. None where the kernel has no way for them.
+        """
+        family = _family(flow.destination)
+        bits = 32 if family == socket.AF_INET else 128
+        body = struct.pack("=BBBBBBBBI", family, bits, bits, 0, 0, 0, 0, 0, 0)
+        body += attribute(_RTA_DST, _packed(flow.destination)) + attribute(_RTA_SRC, _packed(flow.source))
+        for kind, index in ((_RTA_IIF, iif), (_RTA_OIF, oif)):
+            body += attribute(kind, index) if index else b""
+        if flow.sport is not None and flow.dport is not None:
+            body += attribute(_RTA_IP_PROTO, bytes([flow.protocol]))
+            body += attribute(_RTA_SPORT, struct.pack(">H", flow.sport))
+            body += attribute(_RTA_DPORT, struct.pack(">H", flow.dport))
+        try:
+            answer = self._socket.answer(RTM_GETROUTE, body)
+        except KernelError:
+            return None
+        values = attributes(answer[12:]) if answer else {}
+        return _u32(values[_RTA_OIF]) if _RTA_OIF in values else None
 
     # -- writes
 

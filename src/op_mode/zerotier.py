@@ -1,35 +1,93 @@
 #!/usr/bin/python3
-"""Op mode of ``show zerotier``: arguments in, text out; all that is shown is the library's."""
+"""Op mode of ZeroTier bundles: VyOS's calling convention, nothing else; all that is shown is the library's."""
 
-import argparse
-import json
-import socket
 import sys
+import typing
 
-from zerotier_multi import show
+import vyos.opmode
+from zerotier_multi.op import actions, api, errors
+
+_KINDS = {
+    errors.NotConfigured: vyos.opmode.UnconfiguredObject,
+    errors.NotAllowed: vyos.opmode.PermissionDenied,
+    errors.Unavailable: vyos.opmode.DataUnavailable,
+}
 
 
-def show_identity(raw, bundle, name=None):
-    plan = show.plan_of(bundle)
-    if raw:
-        return show.identities(plan)
-    return show.identity_commands(plan, name or socket.gethostname())
-
-
-def main():
-    parser = argparse.ArgumentParser(prog='zerotier.py')
-    verbs = parser.add_subparsers(dest='verb', required=True)
-    identity = verbs.add_parser('show_identity', help='set lines that make this router known to the other one')
-    identity.add_argument('--bundle', required=True)
-    identity.add_argument('--name', help='name of this router in them (default: its host name)')
-    identity.add_argument('--raw', action='store_true', help='as JSON')
-    arguments = parser.parse_args()
+def _ask(function, *arguments):
+    """Call the library; its errors become VyOS's."""
     try:
-        found = show_identity(arguments.raw, arguments.bundle, arguments.name)
-    except show.ShowError as error:
-        sys.exit(str(error))
-    print(json.dumps(found, indent=1) if arguments.raw else found, end='\n' if arguments.raw else '')
+        return function(*arguments)
+    except errors.OpError as error:
+        raise _KINDS.get(type(error), vyos.opmode.Error)(str(error)) from None
+
+
+def show_summary(raw: bool):
+    """All bundles"""
+    return _ask(api.summary, raw)
+
+
+def show_bundle(raw: bool, bundle: str):
+    """One bundle in detail"""
+    return _ask(api.bundle, raw, bundle)
+
+
+def show_instances(raw: bool, bundle: str):
+    """Instances of a bundle"""
+    return _ask(api.instances, raw, bundle)
+
+
+def show_paths(raw: bool, bundle: str):
+    """Paths of a bundle"""
+    return _ask(api.paths, raw, bundle)
+
+
+def show_routes(raw: bool, bundle: str):
+    """Routes of a bundle as the kernel has them"""
+    return _ask(api.routes, raw, bundle)
+
+
+def show_balance(raw: bool, bundle: str):
+    """How traffic is spread over the paths"""
+    return _ask(api.balance, raw, bundle)
+
+
+def show_plan(raw: bool, bundle: str):
+    """The plan as commands"""
+    return _ask(api.plan, raw, bundle)
+
+
+def show_identity(raw: bool, bundle: str, name: typing.Optional[str]):
+    """Set lines that make this router known to the other one"""
+    return _ask(api.identities, raw, bundle, name)
+
+
+def show_interfaces(raw: bool, bundle: typing.Optional[str], detail: bool, statistics: bool):
+    """Network devices of the bundles"""
+    return _ask(api.interfaces, raw, bundle, detail, statistics)
+
+
+def restart_bundle(bundle: str, instance: typing.Optional[int]):
+    """Restart instances, one after the other"""
+    _ask(actions.restart, bundle, instance)
+
+
+def reset_identity(bundle: str, instance: typing.Optional[int], no_prompt: bool):
+    """Delete identities and make new ones"""
+    _ask(actions.reset_identity, bundle, instance, no_prompt)
+
+
+def generate_identity(raw: bool):
+    """Make an identity and print it"""
+    found = _ask(actions.new_identity)
+    return found if raw else actions.identity_text(found)
 
 
 if __name__ == '__main__':
-    main()
+    try:
+        res = vyos.opmode.run(sys.modules[__name__])
+        if res:
+            print(res)
+    except (ValueError, vyos.opmode.Error) as e:
+        print(e)
+        sys.exit(1)

@@ -16,7 +16,7 @@ ZT = "set interfaces zerotier zt0"
 def snapshot(router: Router) -> dict[str, str]:
     """Everything that an unchanged commit must not touch."""
     return {
-        "files": router.run(["find", "/config", "/run/zerotier-multi", "/run/systemd/system", "-type", "f", "-not", "-name", "*.peer",
+        "files": router.run(["find", "/config/zerotier-multi", "/run/zerotier-multi", "/run/systemd/system", "-type", "f", "-not", "-name", "*.peer",
                              "-not", "-name", "metrics.prom", "-printf", "%p %T@ %i\n"]).stdout,
         "processes": json.dumps(processes(router)),
         "links": json.dumps([(x["ifname"], x["ifindex"], x["mtu"]) for x in router.json(["ip", "-j", "link"])]),

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from tests.configuration import SCHEMA
-from ztsh.session import Session, SessionError
+from ztsh.session import Session, SessionError, read_config
 from ztsh.text import set_commands
 from ztsh.tree import apply, commands, difference, with_defaults
 
@@ -24,20 +24,20 @@ def session(*lines: str) -> Session:
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ("interfaces foo", "  Configuration path: [interfaces foo] is not valid\n  Set failed"),
-        ("interfaces zerotier zt0 foo 1", "  Configuration path: [interfaces zerotier zt0 foo 1] is not valid\n  Set failed"),
-        ("interfaces zerotier zt0 disable yes", "  Configuration path: [interfaces zerotier zt0 disable yes] is not valid\n  Set failed"),
-        ("interfaces zerotier zt0 instances 33", "  Instances must be auto or 1 to 32\n  Value validation failed\n  Set failed"),
-        ("interfaces zerotier zt256", "  ZeroTier interface must be named zt0 to zt255\n  Value validation failed\n  Set failed"),
-        ("interfaces zerotier zt01", "  ZeroTier interface must be named zt0 to zt255\n  Value validation failed\n  Set failed"),
-        ("interfaces zerotier zt0 network-id 12345", "  Network ID must be 16 hexadecimal digits\n  Value validation failed\n  Set failed"),
-        ("interfaces zerotier zt0 address 10.0.0.1", "  Give an address with its length, such as 10.0.55.1/32\n  Value validation failed\n  Set failed"),
-        ("interfaces zerotier zt0 transit prefix 10.14.0.1/28", "  Give a prefix without host bits, such as 10.14.0.0/28\n  Value validation failed\n  Set failed"),
-        ("interfaces zerotier zt0 transit subnet-length 40", "  Subnet length must be 8 to 30 (IPv4) or 64 to 126 (IPv6)\n  Value validation failed\n  Set failed"),
-        ("interfaces zerotier zt0 instance 0 port 1", "  Instance must be 1 to 32\n  Value validation failed\n  Set failed"),
-        ("interfaces zerotier zt0 mtu 1279", "  MTU must be auto or 1280 to 10000 bytes\n  Value validation failed\n  Set failed"),
-        ("interfaces zerotier zt0 instances", "  Configuration path: [interfaces zerotier zt0 instances] is not valid\n  Value required\n  Set failed"),
-        ("interfaces zerotier zt0 description a\tb", "  Description too long (limit 255 characters)\n  Value validation failed\n  Set failed"),
+        ("interfaces foo", "Configuration path: [interfaces foo] is not valid\nSet failed"),
+        ("interfaces zerotier zt0 foo 1", "Configuration path: [interfaces zerotier zt0 foo 1] is not valid\nSet failed"),
+        ("interfaces zerotier zt0 disable yes", "Configuration path: [interfaces zerotier zt0 disable yes] is not valid\nSet failed"),
+        ("interfaces zerotier zt0 instances 33", "Instances must be auto or 1 to 32\nValue validation failed\nSet failed"),
+        ("interfaces zerotier zt256", "ZeroTier interface must be named zt0 to zt255\nValue validation failed\nSet failed"),
+        ("interfaces zerotier zt01", "ZeroTier interface must be named zt0 to zt255\nValue validation failed\nSet failed"),
+        ("interfaces zerotier zt0 network-id 12345", "Network ID must be 16 hexadecimal digits\nValue validation failed\nSet failed"),
+        ("interfaces zerotier zt0 address 10.0.0.1", "Give an address with its length, such as 10.0.55.1/32\nValue validation failed\nSet failed"),
+        ("interfaces zerotier zt0 transit prefix 10.14.0.1/28", "Give a prefix without host bits, such as 10.14.0.0/28\nValue validation failed\nSet failed"),
+        ("interfaces zerotier zt0 transit subnet-length 40", "Subnet length must be 8 to 30 (IPv4) or 64 to 126 (IPv6)\nValue validation failed\nSet failed"),
+        ("interfaces zerotier zt0 instance 0 port 1", "Instance must be 1 to 32\nValue validation failed\nSet failed"),
+        ("interfaces zerotier zt0 mtu 1279", "MTU must be auto or 1280 to 10000 bytes\nValue validation failed\nSet failed"),
+        ("interfaces zerotier zt0 instances", "Configuration path: [interfaces zerotier zt0 instances] requires a value\nSet failed"),
+        ("interfaces zerotier zt0 description a\tb", "Description too long (limit 255 characters)\nValue validation failed\nSet failed"),
     ],
 )  # fmt: skip
 def test_a_refused_line_says_what_vyos_says_and_changes_nothing(line: str, message: str) -> None:
@@ -51,10 +51,10 @@ def test_a_refused_line_says_what_vyos_says_and_changes_nothing(line: str, messa
 def test_what_is_set_is_printed_and_read_again() -> None:
     made = session("zt10 instances 2", "zt2 description a", "zt2 disable", "zt2 address 2001:db8::1/128", "zt2 address 10.0.0.1/32")
     made.set([*ZT, "description", 'with "quotes" and \\ and {braces} // no comment'])
-    text = made.show()
+    text = made.text()
     assert [line.split()[1] for line in text.splitlines() if line.endswith("{") and "zt" in line] == ["zt0", "zt2", "zt10"]
     assert '            address "2001:db8::1/128"' not in text and '        address "2001:db8::1/128"' in text
-    assert made.read(text) == made.candidate
+    assert made.read(text).tree == made.candidate
 
 
 def test_set_commands_make_the_same_tree() -> None:
@@ -107,7 +107,7 @@ def test_compare_is_the_way_from_one_to_the_other() -> None:
     [
         ("interfaces {\n    zerotier zt0 {\n", "line 2: 2 blocks are not closed; the text is cut off"),
         ("}\n", "line 1: a closing brace without its opening one"),
-        ("interfaces {\n    foo 1\n}\n", "line 2: set interfaces foo 1\n  Configuration path: [interfaces foo 1] is not valid"),
+        ("interfaces {\n    foo 1\n}\n", "line 2: set interfaces foo 1\nConfiguration path: [interfaces foo 1] is not valid"),
         ("a b c d\n", "line 1: more than one value in 'a b c d'; quote it"),
         ('description "open\n', "cannot be read from here on"),
     ],
@@ -120,13 +120,13 @@ def test_a_broken_text_is_refused_with_its_line(text: str, message: str) -> None
 
 def test_saving_survives_and_is_read_at_boot(tmp_path: Path) -> None:
     made = session("zt0 instances 4")
-    text = made.show() + "\n// vyos-config-version: \"zerotier@1\"\n"
-    assert made.read(text) == made.candidate
+    text = made.text() + "\n// vyos-config-version: \"zerotier@1\"\n"
+    assert made.read(text).tree == made.candidate
     refused: list[str] = []
-    assert made.read(text.replace('instances "4"', 'instances "99"\n        disable'), refused) == {
+    assert read_config(text.replace('instances "4"', 'instances "99"\n        disable'), SCHEMA, refused).tree == {
         "interfaces": {"zerotier": {"zt0": {"disable": []}}}
     }
-    assert refused == ["line 3: set interfaces zerotier zt0 instances 99: Instances must be auto or 1 to 32"]
+    assert refused == ["line 3: set interfaces zerotier zt0 instances '99': Instances must be auto or 1 to 32"]
 
 
 def test_all_paths_of_a_tree_are_listed_once() -> None:

@@ -25,10 +25,13 @@ def session(schema, running, proposed):
 
 def _outside():
     """Outside a commit both configurations are the running one."""
-    from ztsh.session import Session
+    from ztsh import places
+    from ztsh.schema import load_schema
+    from ztsh.session import active
 
-    found = Session()
-    return _Session(found.schema, found.running, found.running)
+    schema = load_schema(places.definitions())
+    running = active(schema).tree
+    return _Session(schema, running, running)
 
 
 class Config:

@@ -1,96 +1,154 @@
-"""The command ``ztsh``: conf mode for scripts, the boot loader and a look at the running configuration."""
+"""The command ``ztsh``: the shell of a router, and what scripts and units call."""
 
 from __future__ import annotations
 
-import argparse
-import shlex
+import os
 import sys
-from pathlib import Path
+from collections.abc import Callable, Sequence
 
 from ztsh.schema import SchemaError
-from ztsh.session import Session, SessionError
-from ztsh.text import set_commands
+from ztsh.session import SessionError
+from ztsh.store import StoreError
+
+USAGE = """usage: ztsh                       the shell: op mode, and 'configure' for conf mode
+       ztsh -c LINE               one line of op mode, or of the system shell
+       ztsh WORDS...              one command of op mode, such as: ztsh show zerotier
+       ztsh script FILE|-         conf mode lines from a file or standard input
+       ztsh cfg COMMAND [WORDS]   conf mode for scripts: begin, set, delete, commit, save, end
+       ztsh boot                  carry out the saved configuration (ztsh-boot.service)
+"""
 
 
-def execute(session: Session, line: str) -> str:
-    """Carry out one conf mode command; returns what it prints. Raises :class:`SessionError`."""
+def script(arguments: Sequence[str]) -> int:
+    """Carry out conf mode lines until one is refused: 0, or 1 with the line and the reason on standard error."""
+    from ztsh import access
+    from ztsh.confmode import ConfMode, Leave
+    from ztsh.opmode import OpMode
+    from ztsh.session import Session
+    from ztsh.words import LineError
+
+    if len(arguments) != 1:
+        print(USAGE, end="", file=sys.stderr)
+        return 2
     try:
-        words = shlex.split(line, comments=True)
-    except ValueError as error:
-        raise SessionError(f"cannot be read: {error}") from None
-    match words:
-        case []:
-            return ""
-        case ["set", *path]:
-            session.set(path)
-        case ["delete", *path]:
-            session.delete(path)
-        case ["commit"]:
-            return "" if session.commit() else "No configuration changes to commit\n"
-        case ["save", *where] if len(where) <= 1:
-            return f"Saving configuration to '{session.save(Path(where[0]) if where else None)}'\nDone\n"
-        case ["discard"]:
-            session.discard()
-        case ["load" | "merge" as verb, name]:
-            try:
-                text = Path(name).read_text()
-            except (OSError, UnicodeDecodeError) as error:
-                raise SessionError(f"{name} cannot be read ({error})") from None
-            (session.load if verb == "load" else session.merge)(text)
-        case ["show", *path]:
-            return session.show(path)
-        case ["compare"]:
-            return session.compare()
-        case [other, *_]:
-            raise SessionError(f"  Invalid command: [{other}]")
-    return ""
-
-
-def run_script(session: Session, lines: list[str]) -> int:
-    """Carry out lines until one is refused: 0, or 1 with the line and the reason on standard error."""
-    for number, line in enumerate(lines, start=1):
+        if arguments[0] == "-":
+            text = sys.stdin.read()
+        else:
+            with open(arguments[0]) as file:
+                text = file.read()
+    except (OSError, UnicodeDecodeError) as error:
+        print(f"ztsh: {arguments[0]} cannot be read ({error})", file=sys.stderr)
+        return 1
+    access.demand_rights()
+    op = OpMode()
+    conf = ConfMode(Session(), lambda words: str(op.run(words) or ""), via="script")
+    for number, line in enumerate(text.splitlines(), start=1):
+        if line.lstrip().startswith("#") or line.strip() == "configure":
+            continue
         try:
-            sys.stdout.write(execute(session, line))
+            sys.stdout.write(conf.line(line))
             sys.stdout.flush()
-        except SessionError as error:
-            text = str(error)
-            if text.endswith("already exists\n"):
-                sys.stdout.write(text)
-                continue
-            print(f"line {number}: {line.strip()}\n{text}", file=sys.stderr)
+        except (SessionError, LineError) as error:
+            print(f"line {number}: {line.strip()}\n{error}", file=sys.stderr)
             return 1
+        except Leave:
+            break
     return 0
 
 
-def main() -> int:
+def boot(_arguments: Sequence[str]) -> int:
+    """Carry out the saved configuration; what cannot be is said on standard error."""
+    from ztsh import places
+    from ztsh.authority import Authority
+    from ztsh.schema import load_schema
+
+    refused = Authority(load_schema(places.definitions())).boot()
+    for line in refused:
+        print(f"not carried out: {line}", file=sys.stderr)
+    return 1 if refused else 0
+
+
+def revert(_arguments: Sequence[str]) -> int:
+    """Go back to before commit-confirm; its timer calls this."""
+    from ztsh import places
+    from ztsh.authority import Authority
+    from ztsh.schema import load_schema
+
+    print(Authority(load_schema(places.definitions())).revert(), end="")
+    return 0
+
+
+def cfg(arguments: Sequence[str]) -> int:
+    """A call of the command wrapper."""
+    from ztsh.wrapper import call
+
+    return call(arguments)
+
+
+def show_own(arguments: Sequence[str]) -> int:
+    """What op mode shows of the configuration itself."""
+    from ztsh.showconfig import show
+
+    return show(arguments)
+
+
+def filter_text(arguments: Sequence[str]) -> int:
+    """A filter behind a pipe."""
+    from ztsh.showconfig import run_filter
+
+    return run_filter(arguments)
+
+
+def shell() -> int:
+    """The interactive shell, or without a terminal the lines of standard input."""
+    if not sys.stdin.isatty():
+        from ztsh.opmode import OpMode
+
+        op, status = OpMode(), 0
+        for line in sys.stdin:
+            status = op.text(line.rstrip("\n"))
+        return status
+    from ztsh.shell import Shell
+
+    return Shell().run()
+
+
+_VERBS: dict[str, Callable[[Sequence[str]], int]] = {
+    "script": script,
+    "boot": boot,
+    "revert": revert,
+    "cfg": cfg,
+    "config": show_own,
+    "filter": filter_text,
+}
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
     """Entry point."""
-    parser = argparse.ArgumentParser(prog="ztsh", description="Configuration in VyOS's syntax.")
-    verbs = parser.add_subparsers(dest="verb", required=True)
-    script = verbs.add_parser("script", help="carry out conf mode commands from a file, or - for standard input")
-    script.add_argument("file")
-    verbs.add_parser("boot", help="carry out the saved configuration")
-    show = verbs.add_parser("show", help="the running configuration")
-    show.add_argument("--commands", action="store_true", help="as set commands")
-    show.add_argument("path", nargs="*")
-    arguments = parser.parse_args()
+    words = list(sys.argv[1:] if arguments is None else arguments)
     try:
-        session = Session()
-        if arguments.verb == "script":
-            text = sys.stdin.read() if arguments.file == "-" else Path(arguments.file).read_text()
-            return run_script(session, text.splitlines())
-        if arguments.verb == "boot":
-            refused = session.boot()
-            for line in refused:
-                print(f"not carried out: {line}", file=sys.stderr)
-            return 1 if refused else 0
-        if arguments.commands:
-            sys.stdout.write(set_commands(session.running, session.schema))
-        else:
-            sys.stdout.write(session.show(arguments.path, session.running))
-    except (SessionError, SchemaError, OSError) as error:
+        if not words or words == ["-l"] or words == ["--login"]:
+            return shell()
+        if words[0] in ("-h", "--help"):
+            print(USAGE, end="")
+            return 0
+        from ztsh.opmode import OpMode
+        from ztsh.words import Line
+
+        if words[0] == "-c" and len(words) > 1:
+            return OpMode().text(words[1])
+        if words[0] in _VERBS:
+            return _VERBS[words[0]](words[1:])
+        if words[0].startswith("-"):
+            print(USAGE, end="", file=sys.stderr)
+            return 2
+        return OpMode().line("", Line(words))
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # the reader has gone; nothing more can be said
+        return 1
+    except (SessionError, SchemaError, StoreError) as error:
         print(f"ztsh: {error}", file=sys.stderr)
         return 1
-    return 0
 
 
 if __name__ == "__main__":

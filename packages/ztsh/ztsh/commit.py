@@ -78,7 +78,10 @@ def _load(script: str) -> ModuleType:
         if spec is None or spec.loader is None or not path.is_file():
             raise CommitFailed(f"conf script {path} is missing; install the package that owns it\n\nCommit failed")
         module = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(module)
+        try:
+            spec.loader.exec_module(module)
+        except Exception as error:
+            raise CommitFailed(f"conf script {path} cannot be loaded ({error})\n\nCommit failed") from error
         _modules[script] = module
     return _modules[script]
 

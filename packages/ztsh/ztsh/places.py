@@ -15,9 +15,27 @@ def definitions() -> Path:
     return _place("ZTSH_DEFINITIONS", "/usr/share/zerotier-multi/interface-definitions")
 
 
+def op_definitions() -> list[Path]:
+    """Directories of the installed op mode definitions."""
+    chosen = os.environ.get("ZTSH_OP_DEFINITIONS")
+    if chosen:
+        return [Path(part) for part in chosen.split(":")]
+    return [Path("/usr/share/ztsh/op-mode-definitions"), Path("/usr/share/zerotier-multi/op-mode-definitions")]
+
+
 def conf_scripts() -> Path:
     """Directory of the conf mode scripts: what ``${vyos_conf_scripts_dir}`` stands for."""
     return _place("ZTSH_CONF_SCRIPTS", "/usr/libexec/vyos/conf_mode")
+
+
+def op_scripts() -> Path:
+    """Directory of the op mode scripts: what ``${vyos_op_scripts_dir}`` stands for."""
+    return _place("ZTSH_OP_SCRIPTS", "/usr/libexec/vyos/op_mode")
+
+
+def completion_scripts() -> Path:
+    """Directory of completion scripts: what ``${vyos_completion_dir}`` stands for."""
+    return _place("ZTSH_COMPLETION", "/usr/libexec/vyos/completion")
 
 
 def validators() -> Path:
@@ -25,11 +43,36 @@ def validators() -> Path:
     return _place("ZTSH_VALIDATORS", "/usr/libexec/vyos/validators")
 
 
+def config_dir() -> Path:
+    """Directory of the saved configuration and of the archive of commits."""
+    return _place("ZTSH_CONFIG", "/config")
+
+
 def boot_file() -> Path:
     """The saved configuration."""
-    return _place("ZTSH_CONFIG", "/config") / "config.boot"
+    return config_dir() / "config.boot"
+
+
+def archive() -> Path:
+    """Directory of the commits, one file each."""
+    return config_dir() / "archive"
 
 
 def run_dir() -> Path:
     """Directory of the running configuration and the commit lock."""
     return _place("ZTSH_RUN", "/run/ztsh")
+
+
+def active_file() -> Path:
+    """The running configuration, in the form of config.boot."""
+    return run_dir() / "active.boot"
+
+
+def public_file() -> Path:
+    """The running configuration without its secrets, for users who may not configure."""
+    return run_dir() / "active.public"
+
+
+def sessions() -> Path:
+    """Directory of the command wrapper's sessions."""
+    return run_dir() / "sessions"

@@ -133,17 +133,22 @@ def _properties(node: Node, element: etree._Element) -> None:
     node.value_help = tuple(
         ValueHelp(item.findtext("format", ""), item.findtext("description", "")) for item in element.findall("valueHelp")
     )
-    helps = element.findall("completionHelp")
-    node.completion = Completion(
-        tuple(word for item in helps for found in item.findall("list") for word in (found.text or "").split()),
-        tuple(found.text or "" for item in helps for found in item.findall("path")),
-        tuple(found.text or "" for item in helps for found in item.findall("script")),
-    )
+    node.completion = completion_of(element)
     node.constraints = tuple(c for item in element.findall("constraint") for c in _constraints(item))
     node.groups = tuple(tuple(_constraints(item)) for item in element.findall("constraintGroup"))
     node.error = element.findtext("constraintErrorMessage", "")
     for flag in ("valueless", "multi", "hidden", "secret"):
         setattr(node, flag, element.find(flag) is not None)
+
+
+def completion_of(properties: etree._Element) -> Completion:
+    """What the ``completionHelp`` parts of a node's properties say."""
+    helps = properties.findall("completionHelp")
+    return Completion(
+        tuple(word for item in helps for found in item.findall("list") for word in (found.text or "").split()),
+        tuple(found.text or "" for item in helps for found in item.findall("path")),
+        tuple(found.text or "" for item in helps for found in item.findall("script")),
+    )
 
 
 def _constraints(element: etree._Element) -> Iterable[Constraint]:
@@ -173,3 +178,15 @@ def find(root: Node, path: Sequence[str]) -> tuple[Node, int] | None:
                 return None
             return node, values + 1
     return node, values
+
+
+def locate(root: Node, path: Sequence[str]) -> tuple[Node, bool]:
+    """The definition that a valid path without a leaf's value leads to, and whether it ends in a tag value."""
+    node, index = root, 0
+    while index < len(path):
+        node, index = node.children[path[index]], index + 1
+        if node.kind == "tag" and index < len(path):
+            index += 1
+            if index == len(path):
+                return node, True
+    return node, False

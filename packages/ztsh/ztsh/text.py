@@ -1,15 +1,18 @@
-"""The text form of a configuration: VyOS's config.boot, and set commands."""
+"""The text forms of a configuration: VyOS's config.boot, and set commands."""
 
 from __future__ import annotations
 
 import re
-import shlex
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from ztsh.schema import Node
 from ztsh.tree import Path, Tree, commands, natural
 
+Comments = dict[Path, str]
+
+# Component versions, as VyOS ends its config.boot; a migration would go by them.
 FOOTER = '\n\n// Warning: Do not remove the following line.\n// vyos-config-version: "zerotier@1"\n'
 
 
@@ -17,70 +20,90 @@ class TextError(ValueError):
     """A text that is no configuration; the message names the line."""
 
 
-_TOKEN = re.compile(r'"((?:[^"\\]|\\.)*)"|([{}])|([^\s{}"]+)|(\n)|[ \t\r]+|(//[^\n]*|/\*.*?\*/)', re.DOTALL)
+class Entry(NamedTuple):
+    """A path that a text sets, its line, and whether its last word is certainly the value of a leaf."""
+
+    path: Path
+    line: int
+    valued: bool
+
+
+@dataclass
+class Parsed:
+    """What a text says: the paths that it sets, and its comments by path."""
+
+    paths: list[Entry] = field(default_factory=list)
+    comments: Comments = field(default_factory=dict)
+
+
+_TOKEN = re.compile(
+    r'"(?P<double>(?:[^"\\]|\\.)*)"|\'(?P<single>(?:[^\'\\]|\\.)*)\'|(?P<brace>[{}])|(?P<end>\n)|[ \t\r]+'
+    r"|//[^\n]*|/\*(?P<comment>.*?)\*/|(?P<word>[^\s{}\"']+)",
+    re.DOTALL,
+)
+_ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f"}
+
+
+def _unescape(text: str) -> str:
+    return re.sub(r"\\(.)", lambda match: _ESCAPES.get(match[1], match[1]), text, flags=re.DOTALL)
 
 
 def _tokens(text: str) -> Iterator[tuple[int, str, str]]:
-    """(line, kind, word): kinds are word, brace, end (of line)."""
+    """(line, kind, word): kinds are word, brace, comment, end (of line)."""
     line, at = 1, 0
     while at < len(text):
-        if text.startswith(("//", "/*"), at):
-            end = text.find("\n", at) if text[at + 1] == "/" else text.find("*/", at) + 2
-            end = len(text) if end <= at else end
-            line += text.count("\n", at, end)
-            at = end
-            continue
         match = _TOKEN.match(text, at)
         if match is None:
             raise TextError(f"line {line}: cannot be read from here on: {text[at : at + 20]!r}")
-        quoted, brace, word, newline, _comment = match.groups()
-        if quoted is not None:
-            yield line, "word", re.sub(r"\\(.)", r"\1", quoted)
-        elif brace:
-            yield line, "brace", brace
-        elif word is not None:
-            yield line, "word", word
-        elif newline:
-            yield line, "end", ""
+        kind = match.lastgroup
+        if kind in ("double", "single"):
+            yield line, "word", _unescape(match[kind])
+        elif kind:
+            yield line, kind, match[kind]
         line += match[0].count("\n")
         at = match.end()
 
 
-def parse(text: str) -> list[tuple[Path, int]]:
-    """The paths that a config.boot text sets, each with its line. Raises :class:`TextError`.
+def parse(text: str) -> Parsed:
+    """What a config.boot text sets. Raises :class:`TextError`.
 
     The text itself tells values, tags and nodes apart only by braces, so this needs no schema.
     """
-    found: list[tuple[Path, int]] = []
+    found = Parsed()
     stack: list[tuple[Path, int]] = []  # path of each open block, and how many paths were found before it
     here: Path = ()
     words: list[str] = []
+    comment = ""
     line = 0
-    for line, kind, word in _tokens(text):
+    for line, kind, word in _tokens(text if text.endswith("\n") else text + "\n"):
         if kind == "word":
             words.append(word)
+        elif kind == "comment":
+            comment = word.strip()
         elif word == "{":
             if not 1 <= len(words) <= 2:
                 raise TextError(f"line {line}: a block needs a name, or a name and a value, before its brace")
-            stack.append((here, len(found)))
+            stack.append((here, len(found.paths)))
             here, words = (*here, *words), []
+            if comment:
+                found.comments[here], comment = comment, ""
         else:
             if words:
                 if len(words) > 2:
                     raise TextError(f"line {line}: more than one value in {' '.join(words)!r}; quote it")
-                found.append(((*here, *words), line))
+                found.paths.append(Entry((*here, *words), line, len(words) == 2))
+                if comment:
+                    found.comments[*here, words[0]], comment = comment, ""
                 words = []
             if word == "}":
                 if not stack:
                     raise TextError(f"line {line}: a closing brace without its opening one")
                 outer, before = stack.pop()
-                if len(found) == before:
-                    found.append((here, line))
+                if len(found.paths) == before:
+                    found.paths.append(Entry(here, line, False))
                 here = outer
     if stack:
         raise TextError(f"line {line}: {len(stack)} blocks are not closed; the text is cut off")
-    if words:
-        found.append((tuple(words), line))
     return found
 
 
@@ -89,35 +112,65 @@ def quote(value: str) -> str:
     return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 
-def render(tree: Tree, schema: Node, indent: int = 0) -> str:
-    """The tree in the form of config.boot, without a footer."""
-    return "".join(f"{line}\n" for line in _lines(tree, schema, " " * 4 * indent))
+def render(tree: Tree, schema: Node, comments: Mapping[Path, str] | None = None, path: Path = ()) -> str:
+    """The tree, which stands at ``path``, in the form of config.boot, without a footer."""
+    return "".join(f"{line}\n" for line in _lines(tree, schema, comments or {}, path, ""))
 
 
-def _lines(tree: Tree, schema: Node, pad: str) -> Iterator[str]:
+def _lines(tree: Tree, schema: Node, comments: Mapping[Path, str], path: Path, pad: str) -> Iterator[str]:
     for name in sorted(tree, key=natural):
-        node: Node | None = schema.child(name)
-        below: Any = tree[name]
+        node, below, here = schema.child(name), tree[name], (*path, name)
         if node is None:
             continue
+        if node.kind == "tag":
+            for tag in sorted(below, key=natural):
+                yield from _comment(comments, (*here, tag), pad)
+                yield f"{pad}{name} {tag} {{"
+                yield from _lines(below[tag], node, comments, (*here, tag), pad + "    ")
+                yield f"{pad}}}"
+            continue
+        yield from _comment(comments, here, pad)
         if node.kind == "leaf":
             yield from (f"{pad}{name} {quote(value)}" for value in below) if below else [f"{pad}{name}"]
-        elif node.kind == "tag":
-            for tag in sorted(below, key=natural):
-                yield f"{pad}{name} {tag} {{"
-                yield from _lines(below[tag], node, pad + "    ")
-                yield f"{pad}}}"
         else:
             yield f"{pad}{name} {{"
-            yield from _lines(below, node, pad + "    ")
+            yield from _lines(below, node, comments, here, pad + "    ")
             yield f"{pad}}}"
 
 
-def set_command(path: Sequence[str], verb: str = "set") -> str:
-    """A path as the command that a user types; values with special characters are quoted."""
-    return " ".join([verb, *(w if re.fullmatch(r"[-\w.:/@+,=\[\]]+", w) else shlex.quote(w) for w in path)])
+def _comment(comments: Mapping[Path, str], path: Path, pad: str) -> Iterator[str]:
+    if path in comments:
+        yield f"{pad}/* {comments[path]} */"
 
 
-def set_commands(tree: Tree, schema: Node) -> str:
-    """The tree as set commands, a line each."""
-    return "".join(f"{set_command(path)}\n" for path in commands(tree, schema))
+def single_quoted(value: str) -> str:
+    """A value in single quotes, as a POSIX shell and our own line reader take it."""
+    return "'" + value.replace("'", "'\"'\"'") + "'"
+
+
+def set_command(path: Sequence[str], schema: Node, verb: str = "set") -> str:
+    """A path as the command that a user types; as in VyOS the value of a leaf is quoted, nothing else is."""
+    node, words, index = schema, [verb], 0
+    while index < len(path):
+        child = node.child(path[index])
+        words.append(path[index])
+        index += 1
+        if child is None:
+            return " ".join([*words, *path[index:]])
+        node = child
+        if node.kind != "node" and index < len(path):
+            words.append(single_quoted(path[index]) if node.kind == "leaf" else path[index])
+            index += 1
+    return " ".join(words)
+
+
+def set_commands(tree: Tree, schema: Node, comments: Mapping[Path, str] | None = None) -> str:
+    """The tree as set commands, a line each, and its comments behind them."""
+    lines = [set_command(path, schema) for path in commands(tree, schema)]
+    lines += [comment_command(path, text) for path, text in sorted((comments or {}).items())]
+    return "".join(f"{line}\n" for line in lines)
+
+
+def comment_command(path: Sequence[str], text: str) -> str:
+    """The command that gives a node its comment; an empty one takes it away."""
+    return " ".join(["comment", *path, single_quoted(text)])

@@ -113,9 +113,9 @@ def commands(tree: Tree, schema: Node, path: Path = ()) -> Iterator[Path]:
 
 def difference(old: Tree, new: Tree, schema: Node) -> tuple[list[Path], list[Path]]:
     """Paths to delete from ``old`` and then paths to set so that it becomes ``new``."""
-    return list(_gone(old, new, schema)), [p for p in commands(new, schema) if not exists(old, p)] + list(
-        _reordered(old, new, schema)
-    )
+    gone = list(_gone(old, new, schema))
+    left = apply(old, schema, gone, [])  # deleting takes empty parents along, and all values of a leaf whose order changes
+    return gone, [path for path in commands(new, schema) if not exists(left, path)]
 
 
 def _gone(old: Tree, new: Tree, schema: Node, path: Path = ()) -> Iterator[Path]:
@@ -143,22 +143,6 @@ def _moved(old: list[str], new: list[str]) -> bool:
     """Whether values that stay change their places, which only setting them all anew can do."""
     kept = [value for value in old if value in new]
     return kept != new[: len(kept)]
-
-
-def _reordered(old: Tree, new: Tree, schema: Node, path: Path = ()) -> Iterator[Path]:
-    """Values of multi leaves that :func:`_gone` removes as a whole although some of them stay."""
-    for name in sorted(set(old) & set(new), key=natural):
-        node = schema.child(name)
-        if node is None:
-            continue
-        if node.kind == "leaf":
-            if node.multi and _moved(old[name], new[name]):
-                yield from ((*path, name, value) for value in new[name])
-        elif node.kind == "tag":
-            for tag in sorted(set(old[name]) & set(new[name]), key=natural):
-                yield from _reordered(old[name][tag], new[name][tag], node, (*path, name, tag))
-        else:
-            yield from _reordered(old[name], new[name], node, (*path, name))
 
 
 def with_defaults(tree: Tree, schema: Node) -> Tree:
@@ -193,4 +177,21 @@ def apply(tree: Tree, schema: Node, gone: Iterable[Path], added: Iterable[Path])
         delete_path(result, schema, path)
     for path in added:
         set_path(result, schema, path)
+    return result
+
+
+MASK = "*" * 16
+
+
+def masked(tree: Tree, schema: Node) -> Tree:
+    """A copy in which asterisks stand for the values of secret leaves."""
+    result: Tree = {}
+    for name, below in tree.items():
+        node = schema.children[name]
+        if node.kind == "leaf":
+            result[name] = [MASK] * len(below) if node.secret else list(below)
+        elif node.kind == "tag":
+            result[name] = {tag: masked(part, node) for tag, part in below.items()}
+        else:
+            result[name] = masked(below, node)
     return result

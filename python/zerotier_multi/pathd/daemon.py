@@ -25,6 +25,7 @@ from zerotier_multi.pathd.inotify import FileWatch
 from zerotier_multi.pathd.kernel import describe, observe, perform, supports_resilient_groups
 from zerotier_multi.pathd.plans import Plans
 from zerotier_multi.pathd.revive import Revival
+from zerotier_multi.pathd.since import Since
 from zerotier_multi.pathd.sysctls import GLOBAL, RP_FILTER_ALL, Sysctls, router_wide
 from zerotier_multi.plan import PathPlan, Plan
 
@@ -67,6 +68,7 @@ class Daemon:
         self._rtnl = rtnl.Rtnl()
         self._events = EventSocket(_GROUPS)
         self._sysctls = Sysctls(names.STATE_FILE.parent / "sysctls.json")
+        self._since = Since(names.STATE_FILE.parent / "since.json")
         self._plans = Plans()
         self._plan_list: list[Plan] = []
         self._resilient = supports_resilient_groups(self._rtnl)
@@ -175,6 +177,8 @@ class Daemon:
                 break
             if not done or problems:
                 break
+        paths = [path for plan in self._plan_list for path in plan.paths]
+        problems = [*problems, *self._since.note({path.nexthop_id: self._path_state(path) for path in paths})]
         for problem in problems:
             if problem not in self._problems:
                 log.warning("%s", problem)
@@ -264,6 +268,7 @@ class Daemon:
                     "device": path.device,
                     "via": path.via,
                     "state": self._path_state(path),
+                    "since": self._since.unix(path.nexthop_id, time.time()),
                 }
                 for path in plan.paths
             ],

@@ -1,0 +1,111 @@
+"""What VyOS's smoketests derive from, for systems without VyOS: a configuration session around every class.
+
+A test class sees an ordinary router: before it the running configuration is put aside, after it, whatever came
+of the tests, it is carried out again. Touch /tmp/vyos.smoketest.debug to see every command.
+"""
+
+import os
+import re
+import subprocess
+import tempfile
+import unittest
+
+from vyos.configsession import ConfigSession, ConfigSessionError
+
+DEBUG_FLAG = '/tmp/vyos.smoketest.debug'
+OP_MODE = '/usr/bin/ztsh'
+
+
+def _output(command):
+    """What a program prints, without the last newline. Raises OSError, as VyOS's ``cmd`` does, when it fails."""
+    done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise OSError(done.returncode, f'{" ".join(command)}: {(done.stderr or done.stdout).strip()}')
+    return done.stdout.removesuffix('\n')
+
+
+def _say(test, *words):
+    if test.debug:
+        print(*(word for word in words if word is not None), flush=True)
+
+
+class VyOSUnitTestSHIM:
+    """Holds the class to derive from, so that importing it does not make it a test."""
+
+    class TestCase(unittest.TestCase):
+        """A test of the CLI; ``debug`` prints the commands.
+
+        VyOS's tests also call the methods on the class itself, as in ``cls.cli_set(cls, path)``.
+        """
+
+        debug = False
+
+        @classmethod
+        def setUpClass(cls):
+            cls._session = ConfigSession(os.getpid())
+            handle, cls._saved = tempfile.mkstemp(prefix='vyos-smoketest-')
+            os.close(handle)
+            cls._session.save_config(cls._saved)
+            cls.debug = cls.debug or os.path.exists(DEBUG_FLAG)
+
+        @classmethod
+        def tearDownClass(cls):
+            """Put the configuration back; a router that refuses it fails the class."""
+            cls._session.discard()
+            cls._session.migrate_and_load_config(cls._saved)
+            try:
+                cls._session.commit()
+            except ConfigSessionError:
+                cls._session.discard()
+                raise
+            os.unlink(cls._saved)
+
+        def cli_set(self, path, value=None):
+            """Set a path. Raises ConfigSessionError when it is refused."""
+            _say(self, 'set', *path, value)
+            self._session.set(path, value)
+
+        def cli_delete(self, path, value=None):
+            """Delete a path; one that does not stand is none to delete, which is no error on VyOS either."""
+            _say(self, 'del', *path, value)
+            try:
+                self._session.delete(path, value)
+            except ConfigSessionError as error:
+                if 'Nothing to delete' not in str(error):
+                    raise
+
+        def cli_discard(self):
+            """Forget what has not been committed."""
+            _say(self, 'DISCARD')
+            self._session.discard()
+
+        def cli_commit(self):
+            """Commit. Raises ConfigSessionError when it is refused."""
+            _say(self, 'commit')
+            self._session.commit()
+
+        def op_mode(self, path):
+            """What an op mode command prints; ``path`` is a list of words. Raises OSError when it fails."""
+            _say(self, *path)
+            found = _output([OP_MODE, '-c', ' '.join(path)])
+            _say(self, found)
+            return found
+
+        def getFRRconfig(self, string=None, end='$', endsection='^!', daemon=''):  # noqa: N802 - VyOS's name
+            """The running configuration of FRR, or its sections that begin with the line ``string``."""
+            found = _output(['vtysh', '-c', f'show run {daemon} no-header'])
+            if string:
+                found = '\n'.join(_sections(found.splitlines(), f'^{string}{end}', endsection))
+            _say(self, found)
+            return found
+
+
+def _sections(lines, begin, end):
+    """Lines from each that fits ``begin`` to the next that fits ``end``, both included."""
+    inside = False
+    for line in lines:
+        first = not inside and re.search(begin, line) is not None
+        inside = inside or first
+        if inside:
+            yield line
+            inside = first or re.search(end, line) is None

@@ -1,0 +1,87 @@
+"""The archive of commits: one file each, numbered upwards, so that adding one is a single rename.
+
+Revision 0 is the newest, which is the running configuration; ``rollback`` counts from there.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import re
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+
+from ztsh import places
+from ztsh.store import Replacement, group_id
+
+KEEP = 100  # commits
+_NAME = re.compile(r"commit-([0-9]{8})\.gz")
+_HEADER = "// commit: "
+
+
+@dataclass(frozen=True)
+class Revision:
+    """A commit: when (seconds since the epoch), by whom, by what means, and why."""
+
+    file: Path
+    time: float
+    user: str
+    via: str
+    comment: str
+
+    def text(self) -> str:
+        """The configuration that it left. Raises OSError or EOFError for a file that cannot be read."""
+        return _read(self.file)
+
+
+def _read(path: Path) -> str:
+    with gzip.open(path, "rt") as file:
+        return file.read()
+
+
+def _files() -> list[Path]:
+    """Files of the archive, the newest first."""
+    try:
+        return sorted((p for p in places.archive().iterdir() if _NAME.fullmatch(p.name)), reverse=True)
+    except FileNotFoundError:
+        return []
+
+
+def revisions() -> list[Revision]:
+    """All commits that can be read, the newest first. Raises PermissionError for a user who may not configure."""
+    found = []
+    for path in _files():
+        try:
+            header = json.loads(_read(path).partition("\n")[0].removeprefix(_HEADER))
+            found.append(Revision(path, header["time"], header["user"], header["via"], header["comment"]))
+        except (OSError, EOFError, ValueError, KeyError, TypeError):
+            continue
+    return found
+
+
+def add(text: str, time: float, user: str, via: str, comment: str) -> None:
+    """Put a configuration into the archive, and the oldest ones out of it. Raises OSError."""
+    files = _files()
+    number = int(_NAME.fullmatch(files[0].name)[1]) + 1 if files else 0  # type: ignore[index]
+    header = json.dumps({"time": time, "user": user, "via": via, "comment": comment})
+    content = gzip.compress(f"{_HEADER}{header}\n{text}".encode())
+    directory = places.archive()
+    if not directory.is_dir():
+        directory.mkdir(parents=True, mode=0o750)
+        os.chown(directory, -1, group_id())
+    Replacement(directory / f"commit-{number:08}.gz", content).finish()
+    for path in files[KEEP - 1 :]:
+        path.unlink(missing_ok=True)
+
+
+def log(found: list[Revision]) -> str:
+    """The list of revisions as ``show system commit`` and ``rollback ?`` print it."""
+    lines = []
+    for number, revision in enumerate(found):
+        when = datetime.fromtimestamp(revision.time).strftime("%Y-%m-%d %H:%M:%S")
+        lines.append(f"{number:<3} {when} by {revision.user} via {revision.via}")
+        if revision.comment not in ("", "commit"):
+            lines.append(f"    {revision.comment}")
+    return "".join(f"{line}\n" for line in lines)

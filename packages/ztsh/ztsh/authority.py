@@ -1,0 +1,244 @@
+"""What only root does: carrying out configurations, saving them, and going back when nobody confirms.
+
+Members of the configuration group come here through sudo (:mod:`ztsh.access`), so a request is checked as
+anything from outside is.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path as File
+
+from ztsh import archive, places
+from ztsh.commit import CommitFailed, Runner, owners
+from ztsh.differences import Config
+from ztsh.schema import Node
+from ztsh.session import Changes, SessionError, active, below, changed, check, read_config
+from ztsh.store import Replacement, StoreError, group_id, write
+from ztsh.text import FOOTER, render
+from ztsh.tree import apply, copy_tree, delete_path, masked
+
+CONFIRM_UNIT = "ztsh-commit-confirm"
+LOCKED = "Configuration system temporarily locked due to another commit in progress"
+
+
+@dataclass
+class Request:
+    """A commit: its changes, who asks, by what means and why, and the minutes to confirm it in (0: for good)."""
+
+    changes: Changes = field(default_factory=Changes)
+    user: str = "root"
+    via: str = "cli"
+    comment: str = ""
+    confirm: int = 0
+
+
+class Authority:
+    """The running configuration's owner. All refusals raise :class:`SessionError` with the router as it was."""
+
+    def __init__(self, schema: Node) -> None:
+        self._schema = schema
+
+    @contextmanager
+    def _locked(self) -> Iterator[None]:
+        if os.geteuid() != 0:
+            raise SessionError("committing needs root; use sudo")
+        directory = places.run_dir()
+        if not directory.is_dir():
+            directory.mkdir(parents=True, mode=0o755)
+        with (directory / "commit.lock").open("w") as lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise SessionError(f"{LOCKED}\nCommit failed") from None
+            yield
+
+    # -- commit
+
+    def commit(self, request: Request) -> str:
+        """Carry changes out on top of what others have committed; returns what is to be told."""
+        for path in request.changes.added:
+            check(self._schema, path)
+        with self._locked():
+            running = active(self._schema)
+            wanted = changed(running, request.changes, self._schema)
+            if wanted == running:
+                return "No configuration changes to commit\n"
+            told = ""
+            if request.confirm:
+                told = self._arm(running, request.confirm)
+            try:
+                self._carry_out(running, wanted)
+            except SessionError:
+                if request.confirm:
+                    self._disarm()
+                raise
+            if not request.confirm:
+                self._archive(wanted, request)
+            return told
+
+    def _carry_out(self, running: Config, wanted: Config) -> None:
+        """Run the scripts; the new texts are on their way before they run, so a full disk changes nothing."""
+        texts: list[Replacement] = []
+        runner = Runner(self._schema)
+        ran = False
+        try:
+            texts.append(self._text(places.active_file(), wanted, 0o640))
+            texts.append(self._text(places.public_file(), Config(masked(wanted.tree, self._schema), wanted.comments), 0o644))
+            runner.run(running.tree, wanted.tree)
+            ran = True
+            for text in texts:
+                text.finish()
+        except CommitFailed as failure:
+            raise SessionError(str(failure)) from failure.__cause__
+        except StoreError as error:
+            if ran:
+                runner.run(wanted.tree, running.tree)
+            raise SessionError(f"{error}\nCommit failed") from None
+        finally:
+            for text in texts:
+                text.abandon()
+
+    def _text(self, path: File, config: Config, mode: int) -> Replacement:
+        return Replacement(path, render(config.tree, self._schema, config.comments).encode(), mode)
+
+    def _archive(self, config: Config, request: Request) -> None:
+        text = render(config.tree, self._schema, config.comments) + FOOTER
+        try:
+            archive.add(text, time.time(), request.user, request.via, request.comment)
+        except OSError as error:
+            print(f"Warning: the commit stands but is not in the archive for rollback: {error}", file=sys.stderr)
+
+    def save(self) -> str:
+        """Write the running configuration where the next boot finds it."""
+        config = active(self._schema)
+        try:
+            write(places.boot_file(), render(config.tree, self._schema, config.comments) + FOOTER)
+        except StoreError as error:
+            raise SessionError(f"{error}\nSave failed") from None
+        return ""
+
+    # -- commit-confirm
+
+    @staticmethod
+    def _before() -> File:
+        return places.run_dir() / "confirm.boot"
+
+    @staticmethod
+    def _pending() -> bool:
+        state = subprocess.run(
+            ["systemctl", "is-active", f"{CONFIRM_UNIT}.timer"], capture_output=True, text=True, check=False
+        )
+        return state.stdout.strip() == "active"
+
+    def _arm(self, running: Config, minutes: int) -> str:
+        if self._pending():
+            raise SessionError("Another confirm is pending\nCommit failed")
+        try:
+            write(self._before(), render(running.tree, self._schema, running.comments))
+        except StoreError as error:
+            raise SessionError(f"{error}\nCommit failed") from None
+        done = subprocess.run(
+            [
+                "systemd-run", "--quiet", "--collect", f"--on-active={minutes}m", f"--unit={CONFIRM_UNIT}",
+                "--timer-property=AccuracySec=1s", "/usr/bin/ztsh", "revert",
+            ],
+            capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        if done.returncode:
+            raise SessionError(f"commit-confirm cannot start its timer: {done.stderr.strip()}\nCommit failed")
+        return f"Initialized commit-confirm; {minutes} minutes to confirm before reload\n"
+
+    def _disarm(self) -> None:
+        subprocess.run(["systemctl", "stop", f"{CONFIRM_UNIT}.timer"], capture_output=True, check=False)
+        self._before().unlink(missing_ok=True)
+
+    def confirm(self, request: Request) -> str:
+        """Keep what commit-confirm has carried out."""
+        with self._locked():
+            if not self._pending():
+                return "No confirm pending\n"
+            self._disarm()
+            self._archive(active(self._schema), request)
+        return "Reload timer stopped\n"
+
+    def revert(self) -> str:
+        """Go back to the configuration from before commit-confirm; its timer calls this."""
+        deadline = time.monotonic() + 60
+        while True:  # a commit under way ends first
+            try:
+                with self._locked():
+                    return self._revert()
+            except SessionError as error:
+                if LOCKED not in str(error) or time.monotonic() > deadline:
+                    raise
+                time.sleep(0.2)
+
+    def _revert(self) -> str:
+        try:
+            wanted = read_config(self._before().read_text(), self._schema)
+        except FileNotFoundError:
+            return ""
+        message = "[commit-confirm] Not confirmed: going back to the previous configuration now"
+        subprocess.run(["wall", "-n", message], capture_output=True, check=False)
+        self._carry_out(active(self._schema), wanted)
+        self._before().unlink(missing_ok=True)
+        return message + "\n"
+
+    # -- boot
+
+    def boot(self) -> list[str]:
+        """Carry out the saved configuration; what cannot be is left out. Returns what was left out."""
+        refused: list[str] = []
+        self._make_places()
+        try:
+            wanted = read_config(places.boot_file().read_text(), self._schema, refused)
+        except FileNotFoundError:
+            wanted = Config()
+        with self._locked():
+            running = active(self._schema)
+            try:
+                self._carry_out(running, wanted)
+            except SessionError:
+                self._one_by_one(running, wanted, refused)
+            self._archive_boot(active(self._schema))
+        return refused
+
+    @staticmethod
+    def _make_places() -> None:
+        """Sessions of the command wrapper lie where only members of the group may look."""
+        for directory, mode in ((places.run_dir(), 0o755), (places.sessions(), 0o1770)):
+            directory.mkdir(parents=True, exist_ok=True)
+            directory.chmod(mode)
+            os.chown(directory, 0, group_id())
+
+    def _archive_boot(self, config: Config) -> None:
+        found = archive.revisions()
+        try:
+            known = found and read_config(found[0].text(), self._schema, []) == config
+        except (OSError, EOFError, SessionError):
+            known = False
+        if not known:
+            self._archive(config, Request(via="boot-config-loader"))
+
+    def _one_by_one(self, running: Config, wanted: Config, refused: list[str]) -> None:
+        """Carry out what has a script of its own piece by piece, so that one bad piece spares the others."""
+        pieces = owners(wanted.tree, self._schema)
+        tree = copy_tree(wanted.tree)
+        for piece in pieces:
+            delete_path(tree, self._schema, piece)
+        for piece in pieces:
+            trial = apply(tree, self._schema, [], below(wanted.tree, piece, self._schema))
+            trial_config = changed(Config(trial, wanted.comments), Changes(), self._schema)
+            try:
+                self._carry_out(running, trial_config)
+                tree, running = trial, trial_config
+            except SessionError as error:
+                refused.append(f"{' '.join(piece)}: {error}")

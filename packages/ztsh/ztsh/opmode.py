@@ -1,0 +1,144 @@
+"""Op mode: words to the command that a definition gives them; everything else is the system shell's."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+
+from ztsh import places
+from ztsh.complete import Choices, op_choices, wrong_op
+from ztsh.opschema import OpNode, load_op_schema, resolve
+from ztsh.store import GROUP
+from ztsh.tree import Tree
+from ztsh.words import Line, LineError, split
+
+# VyOS's filters behind a pipe, as functions of the shell that runs what stands behind it.
+FILTERS = {
+    "commands": "Convert to set commands",
+    "count": "Count the lines",
+    "json": "Convert to JSON",
+    "match": "Show lines that match a pattern",
+    "more": "Show page by page",
+    "no-match": "Show lines that do not match a pattern",
+    "no-more": "Show without a pager",
+    "strip-private": "Leave out what is private: addresses, names, secrets",
+}
+_FUNCTIONS = """
+match() { grep -E -- "$@"; }
+no-match() { grep -E -v -- "$@"; }
+count() { echo "Count: $(wc -l) lines"; }
+more() { less -FRX; }
+no-more() { cat; }
+commands() { /usr/bin/ztsh filter commands; }
+json() { /usr/bin/ztsh filter json; }
+strip-private() { /usr/bin/ztsh filter strip-private; }
+"""
+# Root needs no sudo to be root; somebody else is told in one sentence what he may not do.
+_AS_ROOT = 'sudo() { "$@"; }\n'
+_AS_USER = """sudo() {
+command sudo -n -l -- "$@" >/dev/null 2>&1 && { command sudo -n -- "$@"; return; }
+echo "user $(id -un) may not do this: only members of the group %s may" >&2
+return 1
+}
+""" % GROUP
+
+
+class OpError(ValueError):
+    """Words that are no command; the text is what VyOS would print."""
+
+
+def filtered(pipe: str) -> str:
+    """A shell script that does with its standard input what stands behind a pipe (with the pipe)."""
+    return f"{_FUNCTIONS}\ncat {pipe}"
+
+
+class OpMode:
+    """Commands of op mode."""
+
+    def __init__(self, schema: OpNode | None = None) -> None:
+        self._schema = schema
+
+    @property
+    def schema(self) -> OpNode:
+        """The definitions, read when first needed."""
+        if self._schema is None:
+            self._schema = load_op_schema(places.op_definitions())
+        return self._schema
+
+    def knows(self, word: str) -> bool:
+        """Whether a command may begin with this word, also cut short."""
+        return resolve(self.schema, [word]).wrong is None
+
+    def script(self, words: Sequence[str]) -> list[str]:
+        """The program that carries words out. Raises :class:`OpError`."""
+        found = resolve(self.schema, words)
+        if found.wrong is not None:
+            raise OpError(wrong_op(words, found.wrong, found.choices).rstrip("\n"))
+        if not found.node.command:
+            raise OpError(f"  Incomplete command: {' '.join(found.words)}")
+        prefix = _AS_ROOT if os.geteuid() == 0 else _AS_USER
+        return ["/bin/bash", "-c", prefix + found.node.command, "ztsh", *found.words]
+
+    def run(self, words: Sequence[str], pipe: str = "") -> int:
+        """Run a command on this terminal; its exit status. Raises :class:`OpError`."""
+        command = self.script(words)
+        if not pipe:
+            return subprocess.run(command, env=self._environment(), check=False).returncode
+        source = subprocess.Popen(command, env=self._environment(), stdout=subprocess.PIPE)
+        done = subprocess.run(["/bin/bash", "-c", filtered(pipe)], stdin=source.stdout, check=False)
+        if source.stdout:
+            source.stdout.close()
+        return source.wait() or done.returncode
+
+    @staticmethod
+    def _environment() -> dict[str, str]:
+        return {
+            **os.environ,
+            "vyos_op_scripts_dir": str(places.op_scripts()),
+            "vyos_completion_dir": str(places.completion_scripts()),
+        }
+
+    def line(self, text: str, line: Line) -> int:
+        """Carry out a line on this terminal, ``text`` being all of it for the system shell; its exit status.
+
+        Programs of the system have their own names; a word cut short is op mode's only where no program has it.
+        """
+        word = line.words[0]
+        if not (word in self.schema.children or (self.knows(word) and not is_system_command(word))):
+            if text and is_system_command(word):
+                return run_system(text)
+            print(f"\n  Invalid command: [{word}]\n", file=sys.stderr)
+            return 127
+        try:
+            return self.run(line.words, line.pipe)
+        except OpError as error:
+            print(f"\n{error}\n", file=sys.stderr)
+            return 1
+
+    def text(self, text: str) -> int:
+        """As :meth:`line`, for a line that has not been cut yet."""
+        try:
+            line = split(text)
+        except LineError:
+            return run_system(text)
+        return self.line(text, line) if line.words else 0
+
+    def choices(self, words: Sequence[str], tree: Tree) -> Choices:
+        """What may follow words."""
+        return op_choices(self.schema, tree, words)
+
+
+def is_system_command(word: str) -> bool:
+    """Whether the system shell knows a program or a builtin of that name."""
+    return "/" in word or shutil.which(word) is not None or word in _BUILTINS
+
+
+_BUILTINS = {"cd", "export", "alias", "type", "ulimit", "umask", "for", "while", "if", "{", "("}
+
+
+def run_system(line: str) -> int:
+    """Have the system shell carry a line out."""
+    return subprocess.run(["/bin/bash", "-c", line], check=False).returncode

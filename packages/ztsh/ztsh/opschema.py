@@ -1,0 +1,84 @@
+"""Op mode definitions as VyOS writes them: which words are a command, what helps with them, what they run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from lxml import etree
+
+from ztsh.schema import Completion, SchemaError, completion_of
+
+
+@dataclass
+class OpNode:
+    """A word of a command. ``value`` is what follows when the next word may be any value (a tag node)."""
+
+    name: str = ""
+    help: str = ""
+    command: str | None = None
+    completion: Completion = Completion()
+    children: dict[str, OpNode] = field(default_factory=dict)
+    value: OpNode | None = None
+
+
+def load_op_schema(directories: Iterable[Path]) -> OpNode:
+    """The tree of all op mode definitions. Raises :class:`SchemaError`."""
+    root = OpNode()
+    for directory in directories:
+        for path in sorted([*directory.glob("*.xml"), *directory.glob("*.xml.in")]):
+            try:
+                document = etree.parse(str(path), etree.XMLParser(remove_comments=True, resolve_entities=False))
+            except (etree.XMLSyntaxError, OSError) as error:
+                raise SchemaError(f"{path}: {error}") from None
+            for element in document.getroot():
+                _add(root, element, path)
+    return root
+
+
+def _add(parent: OpNode, element: etree._Element, path: Path) -> None:
+    name = element.get("name")
+    if element.tag not in ("node", "tagNode", "leafNode") or not name:
+        raise SchemaError(f"{path}:{element.sourceline}: <{element.tag}> is no node with a name")
+    node = parent.children.setdefault(name, OpNode(name))
+    helps = element.findtext("properties/help", "")
+    node.help = node.help or helps
+    if element.tag == "tagNode":
+        node.value = node.value or OpNode(help=helps)
+        properties = element.find("properties")
+        if properties is not None:
+            node.completion = completion_of(properties)
+        node = node.value
+    node.command = element.findtext("command") or node.command
+    for child in element.findall("children/*"):
+        _add(node, child, path)
+
+
+@dataclass
+class Resolved:
+    """How far words lead: the node, the words in full, and the first word that leads nowhere (or None)."""
+
+    node: OpNode
+    words: list[str]
+    wrong: int | None = None
+    choices: list[str] = field(default_factory=list)
+
+
+def resolve(root: OpNode, words: Sequence[str]) -> Resolved:
+    """Follow words, each of which may be cut short as long as only one fits."""
+    node, full = root, []
+    for index, word in enumerate(words):
+        child = node.children.get(word)
+        fitting = sorted(name for name in node.children if name.startswith(word)) if word else []
+        if child is None and len(fitting) == 1:
+            child = node.children[fitting[0]]
+        if child is not None:
+            node = child
+            full.append(child.name)
+        elif node.value is not None and word:
+            node = node.value
+            full.append(word)
+        else:
+            return Resolved(node, full, index, fitting)
+    return Resolved(node, full)

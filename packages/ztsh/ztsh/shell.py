@@ -1,0 +1,234 @@
+"""The interactive shell: op mode, and conf mode inside it, at a prompt with history and VyOS's completion."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from prompt_toolkit import PromptSession
+from prompt_toolkit.application import run_in_terminal
+from prompt_toolkit.filters import Condition
+from prompt_toolkit.history import FileHistory, InMemoryHistory
+from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
+
+from ztsh import access, places
+from ztsh.complete import ENTER, Choices, help_text
+from ztsh.confmode import ConfMode, Leave, indented
+from ztsh.opmode import FILTERS, OpMode, filtered
+from ztsh.schema import Node, load_schema
+from ztsh.session import Session, SessionError, active
+from ztsh.words import Line, LineError, split, split_open
+
+BUILT_IN = {"configure": "Enter conf mode", "exit": "Leave this shell"}
+
+
+class Shell:
+    """One terminal."""
+
+    def __init__(self, schema: Node | None = None) -> None:
+        self._schema = schema
+        self._op = OpMode()
+        self._conf: ConfMode | None = None
+        # A serial console may not answer when it is asked where its cursor is.
+        os.environ.setdefault("PROMPT_TOOLKIT_NO_CPR", "1")
+        self._user, self._host = access.user_name(), socket.gethostname().partition(".")[0]
+        self._prompt: PromptSession[str] = PromptSession(
+            history=_history(),
+            key_bindings=self._keys(),
+            enable_open_in_editor=False,
+            complete_while_typing=False,
+        )
+
+    @property
+    def schema(self) -> Node:
+        """The interface definitions, read when first needed."""
+        if self._schema is None:
+            self._schema = load_schema(places.definitions())
+        return self._schema
+
+    # -- life
+
+    def run(self) -> int:
+        """Read and carry out lines until the user leaves."""
+        while True:
+            try:
+                line = self._prompt.prompt(self._message())
+            except KeyboardInterrupt:
+                continue
+            except EOFError:
+                line = "exit"
+            try:
+                if not self._line(line):
+                    return 0
+            except KeyboardInterrupt:
+                print()
+
+    def _message(self) -> str:
+        mark = "#" if self._conf or os.geteuid() == 0 else "$"
+        if self._conf:
+            return f"[edit{''.join(f' {word}' for word in self._conf.level)}]\n{self._user}@{self._host}{mark} "
+        return f"{self._user}@{self._host}:~{mark} "
+
+    def _line(self, text: str) -> bool:
+        """Carry out a line; False ends the shell."""
+        try:
+            line = split(text)
+        except LineError as error:
+            print(indented(f"Invalid command: {error}"), end="", file=sys.stderr)
+            return True
+        if not line.words:
+            return True
+        if self._conf:
+            self._conf_line(self._conf, line)
+            return True
+        return self._op_line(text, line)
+
+    # -- the two modes
+
+    def _op_line(self, text: str, line: Line) -> bool:
+        word = line.words[0]
+        if word == "exit" or (word == "logout"):
+            return False
+        if len(word) >= 4 and "configure".startswith(word):
+            self._configure()
+        else:
+            self._op.line(text, line)
+        return True
+
+    def _configure(self) -> None:
+        try:
+            access.demand_rights()
+            session = Session(self.schema)
+        except SessionError as error:
+            print(indented(str(error)), end="", file=sys.stderr)
+            return
+        self._conf = ConfMode(session, self._op_from_conf, isolated=True)
+
+    def _op_from_conf(self, words: Sequence[str]) -> str:
+        self._op.line("", Line(list(words), self._pipe))
+        self._pipe = ""
+        return ""
+
+    _pipe = ""
+
+    def _conf_line(self, conf: ConfMode, line: Line) -> None:
+        self._pipe = line.pipe
+        try:
+            text = conf.execute(line.words)
+        except SessionError as error:
+            print(indented(str(error)), end="", file=sys.stderr)
+            return
+        except Leave as left:
+            self._conf = None
+            print(str(left), end="")
+            print("exit")
+            return
+        if text:
+            self._print(text, self._pipe)
+
+    @staticmethod
+    def _print(text: str, pipe: str) -> None:
+        """Through what stands behind the pipe, or page by page where it does not fit on the screen."""
+        if pipe:
+            subprocess.run(["/bin/bash", "-c", filtered(pipe)], input=text, text=True, check=False)
+            return
+        if sys.stdout.isatty() and text.count("\n") >= os.get_terminal_size().lines:
+            try:
+                subprocess.run(["less", "-FRX"], input=text, text=True, check=False)
+                return
+            except FileNotFoundError:
+                pass
+        print(text, end="")
+
+    # -- completion
+
+    def choices(self, words: Sequence[str]) -> Choices:
+        """What may follow whole words at this prompt."""
+        if self._conf:
+            return self._conf.choices(words, lambda rest: self._op.choices(rest, self._conf_tree()))
+        if not words:
+            found = self._op.choices([], {})
+            lines = [*found.lines, *(("  ", name, text) for name, text in BUILT_IN.items())]
+            return Choices([*found.words, *BUILT_IN], sorted(lines, key=lambda line: line[1]))
+        if words[0] in BUILT_IN or (len(words[0]) >= 4 and "configure".startswith(words[0])):
+            return Choices(lines=[("  ", *ENTER)])
+        return self._op.choices(words, active(self.schema).tree)
+
+    def _conf_tree(self) -> dict[str, object]:
+        return self._conf.session.running.tree if self._conf else {}
+
+    def _pipe_choices(self, text: str) -> Choices | None:
+        """Filters, when the cursor stands behind a pipe."""
+        try:
+            pipe = split(text).pipe
+        except LineError:
+            return None
+        last = pipe.rpartition("|")[2].split()
+        if not pipe or len(last) > 1 or (last and text.endswith(" ")):
+            return Choices(lines=[("  ", *ENTER)]) if pipe else None
+        found = Choices(list(FILTERS), [("  ", name, helps) for name, helps in FILTERS.items()])
+        return found.starting(last[0] if last else "")
+
+    def _complete(self, event: KeyPressEvent, show: bool) -> None:
+        buffer = event.current_buffer
+        text = buffer.document.text_before_cursor
+        behind = self._pipe_choices(text)
+        if behind is not None:
+            prefix = "" if text.endswith((" ", "|")) else text.split()[-1].lstrip("|")
+            choices = behind
+        else:
+            words, prefix = split_open(text.lstrip())
+            try:
+                choices = self.choices(words).starting(prefix)
+            except (SessionError, OSError) as error:
+                choices = Choices(wrong=f"  {error}\n")
+        common = os.path.commonprefix(choices.words)
+        if not show and prefix and choices.words and not choices.wrong:
+            whole = len(choices.words) == 1
+            added = common[len(prefix) :] + (" " if whole else "")
+            if added:
+                buffer.insert_text(added)
+                return
+        if not show and not prefix and len(choices.words) == 1 and not any(w.startswith("<") for _, w, _ in choices.lines):
+            buffer.insert_text(choices.words[0] + " ")
+            return
+        typed = self._message() + buffer.text
+        width = self._prompt.output.get_size().columns
+        run_in_terminal(lambda: print(f"{typed}\n{help_text(choices, width)}", end=""))
+
+    def _keys(self) -> KeyBindings:
+        keys = KeyBindings()
+
+        @Condition
+        def outside_quotes() -> bool:
+            text = self._prompt.app.current_buffer.document.text_before_cursor
+            try:
+                split(text)
+            except LineError:
+                return False
+            return True
+
+        @keys.add("tab")
+        def _tab(event: KeyPressEvent) -> None:
+            self._complete(event, show=False)
+
+        @keys.add("?", filter=outside_quotes)
+        def _question(event: KeyPressEvent) -> None:
+            self._complete(event, show=True)
+
+        return keys
+
+
+def _history() -> FileHistory | InMemoryHistory:
+    """Lines of earlier sessions of this user; only of this one where there is no home to write to."""
+    home = os.environ.get("HOME", "")
+    path = Path(home) / ".ztsh_history"
+    try:
+        path.touch(mode=0o600)
+    except OSError:
+        return InMemoryHistory()
+    return FileHistory(str(path))

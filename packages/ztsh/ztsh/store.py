@@ -1,0 +1,64 @@
+"""Files of configurations: written whole or not at all, on the disk when the call returns, readable by the group."""
+
+from __future__ import annotations
+
+import grp
+import os
+from pathlib import Path
+
+GROUP = "vyattacfg"  # VyOS's name of the group whose members may configure
+
+
+class StoreError(OSError):
+    """A file that cannot be written; the text is one sentence."""
+
+
+def group_id() -> int:
+    """Number of the configuration group, or -1 (leave it) where there is none."""
+    try:
+        return grp.getgrnam(GROUP).gr_gid
+    except KeyError:
+        return -1
+
+
+class Replacement:
+    """New contents of a file, written aside already, so that a full disk shows before anything depends on it."""
+
+    def __init__(self, path: Path, content: bytes, mode: int = 0o640) -> None:
+        """Raises :class:`StoreError`."""
+        self._path = path
+        self._aside = path.with_name(f".{path.name}.{os.getpid()}")
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with self._aside.open("wb") as file:
+                os.fchmod(file.fileno(), mode)
+                if os.geteuid() == 0:
+                    os.fchown(file.fileno(), -1, group_id())
+                file.write(content)
+                file.flush()
+                os.fsync(file.fileno())
+        except OSError as error:
+            self.abandon()
+            raise StoreError(f"{path} cannot be written ({error.strerror}); make room or mend the file system") from None
+
+    def abandon(self) -> None:
+        """Leave the file as it is."""
+        self._aside.unlink(missing_ok=True)
+
+    def finish(self) -> None:
+        """Put the new contents in place. Raises :class:`StoreError`."""
+        try:
+            os.replace(self._aside, self._path)
+            directory = os.open(self._path.parent, os.O_RDONLY | os.O_DIRECTORY)
+            try:
+                os.fsync(directory)
+            finally:
+                os.close(directory)
+        except OSError as error:
+            self.abandon()
+            raise StoreError(f"{self._path} cannot be written ({error.strerror}); mend the file system") from None
+
+
+def write(path: Path, text: str, mode: int = 0o640) -> None:
+    """Replace a file. Raises :class:`StoreError`."""
+    Replacement(path, text.encode(), mode).finish()

@@ -1,0 +1,62 @@
+"""Lines as words: quotes as a shell has them, and what stands behind a pipe."""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import dataclass
+
+
+class LineError(ValueError):
+    """A line that cannot be cut into words."""
+
+
+@dataclass(frozen=True)
+class Line:
+    """The words of a command, and the rest of the line behind the first pipe (a shell's to run)."""
+
+    words: list[str]
+    pipe: str = ""
+
+
+def _find_pipe(text: str) -> int:
+    """Place of the first pipe or redirection outside quotes, or -1."""
+    quote = ""
+    escaped = False
+    for index, char in enumerate(text):
+        if escaped:
+            escaped = False
+        elif char == "\\" and quote != "'":
+            escaped = True
+        elif quote:
+            quote = "" if char == quote else quote
+        elif char in "'\"":
+            quote = char
+        elif char in "|>" and (index == 0 or text[index - 1].isspace()):
+            return index
+    return -1
+
+
+def split(text: str) -> Line:
+    """Cut a line. Raises :class:`LineError` for an open quote."""
+    at = _find_pipe(text)
+    command, pipe = (text, "") if at < 0 else (text[:at], text[at:])
+    try:
+        lexer = shlex.shlex(command, posix=True, punctuation_chars=False)
+        lexer.whitespace_split = True
+        lexer.commenters = "#" if command.lstrip().startswith("#") else ""
+        return Line(list(lexer), pipe.strip())
+    except ValueError:
+        raise LineError("a quote is not closed") from None
+
+
+def split_open(text: str) -> tuple[list[str], str]:
+    """Whole words before the cursor and the one being typed, which may have its quote open still."""
+    for end in ("", '"', "'"):
+        try:
+            words = split(text + end).words
+        except LineError:
+            continue
+        if end == "" and (not text or text[-1].isspace()):
+            return words, ""
+        return words[:-1], words[-1] if words else ""
+    return [], ""

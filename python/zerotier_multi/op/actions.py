@@ -1,0 +1,229 @@
+"""What op mode changes: instances are restarted one after the other, identities are made and deleted."""
+
+from __future__ import annotations
+
+import signal
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+from zerotier_multi import box, names, systemd
+from zerotier_multi.commit import Change, CommitError, apply, generate
+from zerotier_multi.engine import IdentityError, generate_identity
+from zerotier_multi.files import sync
+from zerotier_multi.homes import own_identity
+from zerotier_multi.op.data import SCHEMA
+from zerotier_multi.op.errors import Unavailable
+from zerotier_multi.op.gather import ask_instance, instance_of, plan_of, require_root
+from zerotier_multi.op.peer import SILENCE, SILENCE_ROOTS, live_address
+from zerotier_multi.pathd.control import PathdError, ask
+from zerotier_multi.plan import InstancePlan, Plan
+from zerotier_multi.rtnl import Rtnl
+
+PATIENCE = 40.0  # seconds until an instance that was restarted must carry traffic again
+_POLL = 0.1
+
+Say = Callable[[str], None]
+
+
+def _tell(sentence: str) -> None:
+    print(sentence, flush=True)
+
+
+def _chosen(plan: Plan, number: int | None) -> Sequence[InstancePlan]:
+    return plan.instances if number is None else [instance_of(plan, number)]
+
+
+# -- restart
+
+
+def restart(bundle: str, number: int | None, say: Say = _tell) -> None:
+    """Restart all instances of a bundle, or one; each is back before the next one goes.
+
+    Raises :class:`Unavailable` when one does not come back; those after it are left as they are.
+    """
+    require_root()
+    plan = plan_of(bundle)
+    for instance in _chosen(plan, number):
+        name = f"{bundle}/{instance.number}"
+        before = _carrying(plan, instance)
+        index = _device_index(instance)
+        say(f"{name} restarts; its flows move to the other paths.")
+        begin = time.monotonic()
+        try:
+            ask({"op": "drain", "devices": [instance.device]})
+            systemd.systemctl("reset-failed", instance.unit, check=False)
+            systemd.systemctl("restart", instance.unit)
+        except (PathdError, systemd.SystemdError) as error:
+            raise Unavailable(f"{name} was not restarted: {error}") from None
+        if not _wait(lambda i=instance, x=index, b=before: _is_back(plan, i, x, b)):
+            raise Unavailable(
+                f"{name} did not carry traffic again within {PATIENCE:.0f} s, so no other instance was touched; "
+                f"see: journalctl -u {instance.unit}"
+            )
+        say(f"{name} is back after {time.monotonic() - begin:.1f} s.")
+
+
+def _wait(look: Callable[[], bool]) -> bool:
+    end = time.monotonic() + PATIENCE
+    while not look():
+        if time.monotonic() >= end:
+            return False
+        time.sleep(_POLL)
+    return True
+
+
+def _device_index(instance: InstancePlan) -> int | None:
+    rtnl = Rtnl()
+    try:
+        link = rtnl.links().get(instance.device)
+    finally:
+        rtnl.close()
+    return link.index if link else None
+
+
+def _paths_up(plan: Plan, instance: InstancePlan) -> set[tuple[str, int]]:
+    """Paths of an instance that carry traffic. Raises :class:`Unavailable` when the daemon does not answer."""
+    try:
+        told = ask({"op": "status"})["bundles"][plan.bundle]["paths"]
+    except (PathdError, KeyError) as error:
+        raise Unavailable(f"{error}; nothing can be restarted without interruption while it does not") from None
+    return {(p["remote"], p["family"]) for p in told if p["instance"] == instance.number and p["state"] == "up"}
+
+
+def _live_peers(plan: Plan, instance: InstancePlan) -> set[str]:
+    """Nodes that an instance has heard of lately."""
+    limit = SILENCE_ROOTS if plan.controller_free else SILENCE
+    peers = ask_instance(instance).peers or ()
+    return {str(peer.get("address")) for peer in peers if live_address(peer, limit, time.time())}
+
+
+def _carrying(plan: Plan, instance: InstancePlan) -> tuple[set[tuple[str, int]], set[str]]:
+    """What must be again after a restart: paths in use, and the configured peers that answer."""
+    known = {p.identity.partition(":")[0] for p in plan.peers if p.instance == instance.number}
+    return _paths_up(plan, instance), _live_peers(plan, instance) & known
+
+
+def _is_back(
+    plan: Plan, instance: InstancePlan, index: int | None, before: tuple[set[tuple[str, int]], set[str]]
+) -> bool:
+    """Whether the device is a new one, and everything that worked before works again."""
+    now = _device_index(instance)
+    if now is None or now == index:
+        return False
+    return before[0] <= _paths_up(plan, instance) and before[1] <= _live_peers(plan, instance)
+
+
+# -- identities
+
+
+def reset_identity(bundle: str, number: int | None, no_prompt: bool, say: Say = _tell) -> None:
+    """Delete identities and start the instances with new ones, after a yes."""
+    require_root()
+    plan = plan_of(bundle)
+    having = [(i, node) for i in _chosen(plan, number) if (node := _node(i))]
+    if not having:
+        raise Unavailable(f"{bundle} has no identity to delete")
+    for instance, node in having:
+        say(f"{bundle}/{instance.number} loses its identity, node {node}, for good.")
+    say(
+        f"The other routers need the new lines of: show zerotier {bundle} identity\n"
+        f"Until they have them these instances carry no traffic."
+        if plan.controller_free
+        else "The new nodes have to be authorized on the network's controller.\n"
+        "Until then these instances carry no traffic."
+    )
+    if not no_prompt and not _yes("Delete the identities? [y/N] "):
+        say("Nothing was changed.")
+        return
+    _replace_identities(plan, [instance for instance, _ in having])
+    for instance, node in having:
+        if not _wait(lambda i=instance, old=node: _node(i) not in (None, old)):
+            raise Unavailable(f"{bundle}/{instance.number} has no new identity yet; see: journalctl -u {instance.unit}")
+        say(f"{bundle}/{instance.number} is node {_node(instance)} now.")
+
+
+def _node(instance: InstancePlan) -> str | None:
+    try:
+        identity = own_identity(Path(instance.home))
+    except (OSError, ValueError):
+        return "unreadable"
+    return identity.address if identity else None
+
+
+def _yes(question: str) -> bool:
+    try:
+        return input(question).strip().lower() in ("y", "yes")
+    except EOFError:
+        print()
+        return False
+
+
+def _replace_identities(plan: Plan, instances: Sequence[InstancePlan]) -> None:
+    """Stop, delete, and let the commit's own steps make and start everything anew."""
+    try:
+        ask({"op": "drain", "devices": [i.device for i in instances]})
+    except PathdError:
+        pass  # the instances stop all the same; the commit's steps start the daemon
+    try:
+        systemd.systemctl("stop", *(i.unit for i in instances))
+        for instance in instances:
+            home = Path(instance.home)
+            for name in ("identity.secret", "identity.public"):
+                (home / name).unlink(missing_ok=True)
+            sync(home)
+        change = Change(plan.bundle, plan)
+        generate(change)
+        apply(change)
+    except (systemd.SystemdError, CommitError, OSError) as error:
+        raise Unavailable(f"the identities of {plan.bundle} could not all be replaced: {error}") from None
+
+
+def new_identity() -> dict[str, Any]:
+    """Make an identity that belongs to no instance yet. The secret is never on a disk, only in memory.
+
+    Raises :class:`NotAllowed` for anybody but root, :class:`Unavailable` without an engine.
+    """
+    require_root()
+    engines = box.find_engines()
+    if not engines:
+        raise Unavailable("no engine is installed that could make an identity; install ztnode or zerotier-one")
+    program = next(iter(engines.values()))
+    with _ends_in_order(), tempfile.TemporaryDirectory(prefix=".zerotier-identity.", dir=names.RUN_DIR.parent) as home:
+        try:
+            public = generate_identity(program, Path(home))
+            secret = (Path(home) / "identity.secret").read_text("ascii").strip()
+        except (IdentityError, OSError, ValueError) as error:
+            raise Unavailable(str(error)) from None
+    return {"schema": SCHEMA, "node": public.address, "public": str(public), "secret": secret}
+
+
+@contextmanager
+def _ends_in_order() -> Iterator[None]:
+    """TERM and HUP end the program by way of its cleaning up."""
+
+    def leave(number: int, _frame: FrameType | None) -> None:
+        sys.exit(128 + number)
+
+    before = {number: signal.signal(number, leave) for number in (signal.SIGTERM, signal.SIGHUP)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def identity_text(data: dict[str, Any]) -> str:
+    """A new identity for a person to keep."""
+    return "\n".join(
+        [
+            f"Node: {data['node']}",
+            f"Public identity, for the other routers:\n{data['public']}",
+            f"Secret identity, for {names.HOME_ROOT}/ztN/K/identity.secret (0600) and nobody else:\n{data['secret']}",
+        ]
+    )

@@ -1,0 +1,77 @@
+"""The answers to the ``show`` commands: data when ``raw`` is set, otherwise text."""
+
+from __future__ import annotations
+
+import socket
+from typing import Any
+
+from zerotier_multi.op import balance as balances
+from zerotier_multi.op import commands, data, identity, text
+from zerotier_multi.op import routes as route_data
+from zerotier_multi.op.gather import all_plans, plan_of, require_root, snapshot
+from zerotier_multi.op.snapshot import Snapshot
+from zerotier_multi.op.table import use_colour
+from zerotier_multi.plan import Plan
+
+Answer = dict[str, Any] | str
+
+
+def summary(raw: bool) -> Answer:
+    """All bundles."""
+    found = data.summary(snapshot(all_plans()))
+    return found if raw else text.summary(found, use_colour())
+
+
+def _look(bundle: str) -> tuple[Snapshot, Plan]:
+    plan = plan_of(bundle)
+    return snapshot([plan]), plan
+
+
+def bundle(raw: bool, bundle: str) -> Answer:
+    """One bundle in detail."""
+    found = data.bundle(*_look(bundle))
+    return found if raw else text.bundle(found, use_colour())
+
+
+def instances(raw: bool, bundle: str) -> Answer:
+    """The instances of a bundle."""
+    found = data.instances(*_look(bundle))
+    return found if raw else text.instances(found, use_colour())
+
+
+def paths(raw: bool, bundle: str) -> Answer:
+    """The paths of a bundle."""
+    found = data.paths(*_look(bundle))
+    return found if raw else text.paths(found, use_colour())
+
+
+def routes(raw: bool, bundle: str) -> Answer:
+    """The routes of a bundle as the kernel has them."""
+    found = route_data.routes(*_look(bundle))
+    return found if raw else text.routes(found, use_colour())
+
+
+def balance(raw: bool, bundle: str) -> Answer:
+    """How traffic is spread over the paths of a bundle."""
+    seen, plan = _look(bundle)
+    found = balances.balance(seen, plan, balances.read_balance(seen, plan))
+    return found if raw else text.balance(found, use_colour())
+
+
+def plan(raw: bool, bundle: str) -> Answer:
+    """The plan as commands."""
+    require_root()
+    found = commands.plan_data(plan_of(bundle))
+    return found if raw else text.plan(found)
+
+
+def identities(raw: bool, bundle: str, name: str | None) -> Answer:
+    """What the other router has to be told; ``name`` is this router's name there, its host name by default."""
+    found = plan_of(bundle)
+    return identity.identity_data(found) if raw else identity.identity_commands(found, name or socket.gethostname())
+
+
+def interfaces(raw: bool, bundle: str | None, detail: bool, statistics: bool) -> Answer:
+    """The devices of all bundles, or of one."""
+    found = data.interfaces(snapshot([plan_of(bundle)] if bundle else all_plans()))
+    return found if raw else text.interfaces(found, detail, statistics, use_colour())

@@ -1,0 +1,85 @@
+"""A plan as the commands that a person would type to have the same by hand; pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from zerotier_multi import names
+from zerotier_multi.cpu import format_cpu_list
+from zerotier_multi.op.data import SCHEMA
+from zerotier_multi.pathd.desired import member_sysctls
+from zerotier_multi.pathd.sysctls import router_wide
+from zerotier_multi.plan import GroupPlan, InstancePlan, PathPlan, Plan, RoutePlan
+
+
+def plan_data(plan: Plan) -> dict[str, Any]:
+    """The commands as data, in sections."""
+    sections = [
+        ("instances", _instances(plan)),
+        ("devices", _devices(plan)),
+        ("settings", _settings(plan)),
+        ("neighbours", [_neighbour(path) for path in plan.paths if path.lladdr]),
+        ("next_hops", [_next_hop(path) for path in plan.paths]),
+        ("groups", [_group(group) for group in plan.groups]),
+        ("routes", [_route(plan, route) for route in plan.routes]),
+    ]
+    return {
+        "schema": SCHEMA,
+        "bundle": plan.bundle,
+        "engines": [{"instance": i.number, "command": engine_command(i)} for i in plan.instances],
+        "sections": [{"section": name, "commands": commands} for name, commands in sections if commands],
+    }
+
+
+def _instances(plan: Plan) -> list[str]:
+    return [f"systemctl start {i.unit.removesuffix('.service')}" for i in plan.instances]
+
+
+def engine_command(instance: InstancePlan) -> str:
+    """What an instance's unit runs, without its sandbox."""
+    pin = f"taskset -c {format_cpu_list(instance.cpus)} " if instance.cpus else ""
+    return f"{pin}{instance.engine} -U -p{instance.port} {instance.home}"
+
+
+def _devices(plan: Plan) -> list[str]:
+    if not plan.instances:
+        return []
+    master = f" master {plan.vrf}" if plan.vrf else ""
+    mtu = f" mtu {plan.mtu}" if plan.mtu else ""
+    found = [f"ip link add {plan.bundle} type dummy", f"ip link set {plan.bundle} up{master}"]
+    found += [f"ip address add {address} dev {plan.bundle}" for address in plan.addresses]
+    for instance in plan.instances:
+        found.append(f"ip link set {instance.device} up{mtu}{master}")
+        found += [f"ip address add {address} dev {instance.device}" for address in instance.transit]
+    return found
+
+
+def _settings(plan: Plan) -> list[str]:
+    settings: dict[str, str] = dict(router_wide([plan]))
+    for instance in plan.instances:
+        settings |= member_sysctls(instance.device, "0")
+    return [f"sysctl -w {name.replace('/', '.')}={value}" for name, value in settings.items()]
+
+
+def _neighbour(path: PathPlan) -> str:
+    return f"ip neigh replace {path.via} lladdr {path.lladdr} dev {path.device} nud permanent"
+
+
+def _next_hop(path: PathPlan) -> str:
+    return f"ip nexthop replace id {path.nexthop_id} via {path.via} dev {path.device} proto {names.RT_PROTO}"
+
+
+def _group(group: GroupPlan) -> str:
+    kind = f" type resilient buckets {group.buckets} idle_timer {group.idle_timer}" if group.buckets else ""
+    return f"ip nexthop replace id {group.group_id} group {_joined(group.members)}{kind} proto {names.RT_PROTO}"
+
+
+def _joined(members: Iterable[int]) -> str:
+    return "/".join(str(member) for member in members)
+
+
+def _route(plan: Plan, route: RoutePlan) -> str:
+    source = f" src {route.source}" if route.source else ""
+    vrf = f" vrf {plan.vrf}" if plan.vrf else ""
+    return f"ip route add {route.prefix} nhid {route.group_id}{source}{vrf} proto {names.RT_PROTO}"

@@ -1,0 +1,308 @@
+"""Bundles, instances, paths and interfaces as plain data, out of a snapshot; pure.
+
+The schemas are described in docs/op-mode.md. Keys are lower_case_underscore and never data themselves. What is
+not known is None.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from zerotier_multi.cpu import format_cpu_list
+from zerotier_multi.op.peer import peer_node, underlay
+from zerotier_multi.op.snapshot import Counters, Snapshot
+from zerotier_multi.plan import InstancePlan, PathPlan, Plan
+from zerotier_multi.planner import HASH_POLICY
+from zerotier_multi.rtnl import Link
+
+SCHEMA = 1
+_HASH_NAMES = {number: name for name, number in HASH_POLICY.items()}
+
+Data = dict[str, Any]
+
+
+def summary(snapshot: Snapshot) -> Data:
+    """All bundles, one entry each."""
+    return {
+        "schema": SCHEMA,
+        "window_seconds": _window(snapshot),
+        "bundles": [bundle_entry(snapshot, plan) for plan in snapshot.plans],
+        "warnings": general_warnings(snapshot),
+    }
+
+
+def bundle(snapshot: Snapshot, plan: Plan) -> Data:
+    """One bundle in detail."""
+    return {
+        "schema": SCHEMA,
+        "window_seconds": _window(snapshot),
+        **bundle_entry(snapshot, plan),
+        "addresses": list(plan.addresses),
+        "vrf": plan.vrf,
+        "mtu": _mtu(snapshot, plan),
+        "controller_free": plan.controller_free,
+        "networks": list(dict.fromkeys(i.network_id for i in plan.instances)),
+        "engine": plan.instances[0].engine if plan.instances else None,
+        "resilient": snapshot.pathd.get("resilient") if snapshot.pathd else None,
+        "health": {
+            "enabled": plan.health.enabled,
+            "interval_ms": plan.health.interval_ms,
+            "multiplier": plan.health.multiplier,
+        },
+        "remotes": [_remote(snapshot, plan, name) for name in dict.fromkeys(p.remote for p in plan.paths)],
+        "instances": [instance_entry(snapshot, instance) for instance in plan.instances],
+        "general_warnings": general_warnings(snapshot),
+    }
+
+
+def instances(snapshot: Snapshot, plan: Plan) -> Data:
+    """The instances of a bundle."""
+    return {
+        "schema": SCHEMA,
+        "bundle": plan.bundle,
+        "window_seconds": _window(snapshot),
+        "instances": [instance_entry(snapshot, instance) for instance in plan.instances],
+        "warnings": bundle_warnings(snapshot, plan),
+    }
+
+
+def paths(snapshot: Snapshot, plan: Plan) -> Data:
+    """The paths of a bundle."""
+    return {
+        "schema": SCHEMA,
+        "bundle": plan.bundle,
+        "now": int(snapshot.now),
+        "paths": [path_entry(snapshot, plan, path) for path in plan.paths],
+        "warnings": general_warnings(snapshot),
+    }
+
+
+def _window(snapshot: Snapshot) -> float:
+    return round(snapshot.window, 3)
+
+
+def bundle_entry(snapshot: Snapshot, plan: Plan) -> Data:
+    """What both the summary and the detailed form tell of a bundle."""
+    states = [path_state(snapshot, plan, path) for path in plan.paths]
+    running = [i for i in plan.instances if instance_state(snapshot, i) == "up"]
+    return {
+        "bundle": plan.bundle,
+        "state": bundle_state(plan, states),
+        "instances_up": len(running),
+        "instances_total": len(plan.instances),
+        "paths_up": states.count("up"),
+        "paths_total": len(states),
+        "rate_in_bits": _bundle_rate(snapshot, plan, "rx_bytes", 8),
+        "rate_out_bits": _bundle_rate(snapshot, plan, "tx_bytes", 8),
+        "rate_in_packets": _bundle_rate(snapshot, plan, "rx_packets", 1),
+        "rate_out_packets": _bundle_rate(snapshot, plan, "tx_packets", 1),
+        "hash_policy": _hash_name(plan.hash_policy),
+        "hash_policy_in_kernel": _hash_name(snapshot.kernel.hash_policy),
+        "warnings": bundle_warnings(snapshot, plan),
+    }
+
+
+def _hash_name(number: int | None) -> str | None:
+    return None if number is None else _HASH_NAMES.get(number, f"custom {number}")
+
+
+def bundle_state(plan: Plan, states: list[str]) -> str:
+    """The one word for a bundle whose paths are in these states."""
+    if not plan.instances:
+        return "disabled"
+    if not states or "up" not in states:
+        return "unknown" if "unknown" in states else "down"
+    return "up" if all(state == "up" for state in states) else "degraded"
+
+
+def _bundle_rate(snapshot: Snapshot, plan: Plan, counter: str, factor: int) -> int | None:
+    rates = [rate for i in plan.instances if (rate := snapshot.rate(i.device, counter)) is not None]
+    return round(sum(rates) * factor) if rates else None
+
+
+def _mtu(snapshot: Snapshot, plan: Plan) -> int | None:
+    found = [snapshot.kernel.links[i.device].mtu for i in plan.instances if i.device in snapshot.kernel.links]
+    return min(found) if found else plan.mtu
+
+
+def _remote(snapshot: Snapshot, plan: Plan, name: str) -> Data:
+    states = [path_state(snapshot, plan, path) for path in plan.paths if path.remote == name]
+    groups = {group.group_id for group in plan.groups if group.remote == name}
+    return {
+        "remote": name,
+        "prefixes": [route.prefix for route in plan.routes if route.group_id in groups],
+        "paths_up": states.count("up"),
+        "paths_total": len(states),
+    }
+
+
+# -- instances
+
+
+def instance_state(snapshot: Snapshot, instance: InstancePlan) -> str:
+    """``up``: it runs, answers and has its device; ``degraded``: it runs; ``down``: it does not."""
+    if not snapshot.unit(instance).pid:
+        return "down"
+    answers = snapshot.answer(instance).status is not None
+    return "up" if answers and instance.device in snapshot.kernel.links else "degraded"
+
+
+def instance_entry(snapshot: Snapshot, instance: InstancePlan) -> Data:
+    """One instance."""
+    unit, answer = snapshot.unit(instance), snapshot.answer(instance)
+    process, status = snapshot.last.processes.get(instance.unit), answer.status or {}
+    percent = snapshot.cpu_percent(instance)
+    return {
+        "instance": instance.number,
+        "state": instance_state(snapshot, instance),
+        "unit": instance.unit,
+        "unit_state": unit.active,
+        "answers": answer.status is not None,
+        "node": snapshot.nodes.get(instance.unit) or status.get("address"),
+        "version": status.get("version"),
+        "engine": instance.engine,
+        "network": instance.network_id,
+        "port": instance.port,
+        "cpus": process.cpus if process else format_cpu_list(instance.cpus) or None,
+        "cpu_percent": None if percent is None else round(percent, 1),
+        "memory_bytes": process.memory if process else None,
+        "cgroup_memory_bytes": unit.cgroup_memory,
+        "uptime_seconds": None if unit.uptime is None else int(unit.uptime),
+        "restarts": unit.restarts,
+        "pid": unit.pid or None,
+        "device": instance.device,
+        "device_present": instance.device in snapshot.kernel.links,
+        "rate_in_bits": _bits(snapshot.rate(instance.device, "rx_bytes")),
+        "rate_out_bits": _bits(snapshot.rate(instance.device, "tx_bytes")),
+    }
+
+
+def _bits(rate: float | None) -> int | None:
+    return None if rate is None else round(rate * 8)
+
+
+# -- paths
+
+
+def _told(snapshot: Snapshot, plan: Plan, path: PathPlan) -> Data:
+    """What the daemon tells of a path; empty when it does not."""
+    told = (snapshot.pathd or {}).get("bundles", {}).get(plan.bundle, {}).get("paths", [])
+    wanted = (path.remote, path.instance, path.family)
+    return next((p for p in told if (p.get("remote"), p.get("instance"), p.get("family")) == wanted), {})
+
+
+def path_state(snapshot: Snapshot, plan: Plan, path: PathPlan) -> str:
+    """The daemon's word for a path; without the daemon what the kernel does: a path in a group carries traffic."""
+    state = _told(snapshot, plan, path).get("state")
+    if state is not None:
+        return str(state)
+    if any(path.nexthop_id in group.members for group in snapshot.kernel.groups.values()):
+        return "up"
+    return "unknown" if path.device in snapshot.kernel.links else "no device"
+
+
+def path_entry(snapshot: Snapshot, plan: Plan, path: PathPlan) -> Data:
+    """One path."""
+    instance, told = plan.instance(path.instance), _told(snapshot, plan, path)
+    node = peer_node(snapshot, plan, path)
+    peers = snapshot.answer(instance).peers if instance else None
+    reached = underlay(peers, node, plan.controller_free, snapshot.now)
+    return {
+        "remote": path.remote,
+        "instance": path.instance,
+        "family": path.family,
+        "device": path.device,
+        "next_hop": path.via,
+        "next_hop_id": path.nexthop_id,
+        "peer_node": node,
+        "link": reached.link,
+        "underlay_address": reached.address,
+        "latency_ms": reached.latency_ms,
+        "loss": told.get("loss"),
+        "state": path_state(snapshot, plan, path),
+        "since": told.get("since"),
+    }
+
+
+# -- warnings
+
+
+def general_warnings(snapshot: Snapshot) -> list[str]:
+    """What concerns the whole router: the daemon's own problems, or that it does not answer."""
+    if snapshot.pathd is None:
+        return [snapshot.pathd_fault] if snapshot.pathd_fault and snapshot.plans else []
+    return [str(problem) for problem in snapshot.pathd.get("problems", [])]
+
+
+def bundle_warnings(snapshot: Snapshot, plan: Plan) -> list[str]:
+    """What is wrong with a bundle, one sentence each."""
+    found = []
+    for instance in plan.instances:
+        name, unit = f"{plan.bundle}/{instance.number}", snapshot.unit(instance)
+        if not unit.pid:
+            found.append(f"{name} does not run ({unit.active}); see: journalctl -u {_short(instance)}")
+        elif snapshot.answer(instance).status is None:
+            found.append(f"{name} runs but does not answer; see: journalctl -u {_short(instance)}")
+        elif instance.device not in snapshot.kernel.links:
+            found.append(f"{name} runs but has no device {instance.device}; is the network id right?")
+        if instance.unit in snapshot.broken_identities:
+            found.append(f"the identity of {name} is corrupt: {instance.home}/identity.secret")
+    if plan.hash_policy is not None and snapshot.kernel.hash_policy not in (None, plan.hash_policy):
+        found.append(
+            f"the kernel hashes by {_hash_name(snapshot.kernel.hash_policy)}, not by {_hash_name(plan.hash_policy)}; "
+            f"another program has set net.ipv4.fib_multipath_hash_policy"
+        )
+    if plan.instances and not plan.paths:
+        found.append(f"{plan.bundle} has no path: {_why_no_path(plan)}")
+    return found
+
+
+def _short(instance: InstancePlan) -> str:
+    return instance.unit.removesuffix(".service")
+
+
+def _why_no_path(plan: Plan) -> str:
+    if plan.controller_free:
+        return "no identity of another router is configured; get its lines there with: show zerotier ztN identity"
+    return "no remote and transit prefix are configured"
+
+
+# -- interfaces
+
+
+def interfaces(snapshot: Snapshot) -> Data:
+    """The devices of the bundles as network interfaces."""
+    return {
+        "schema": SCHEMA,
+        "window_seconds": _window(snapshot),
+        "interfaces": [entry for plan in snapshot.plans for entry in _devices(snapshot, plan)],
+    }
+
+
+def _devices(snapshot: Snapshot, plan: Plan) -> list[Data]:
+    first = _device(snapshot, plan, plan.bundle, None)
+    return [first, *(_device(snapshot, plan, i.device, i.number) for i in plan.instances)]
+
+
+def _device_state(plan: Plan, link: Link | None) -> str:
+    if link is None:
+        return "no device" if plan.instances else "disabled"
+    return "up" if link.up and link.carrier else "link down" if link.up else "admin down"
+
+
+def _device(snapshot: Snapshot, plan: Plan, name: str, instance: int | None) -> Data:
+    link, counters = snapshot.kernel.links.get(name), snapshot.last.counters.get(name, Counters())
+    own = sorted(a.interface for a in snapshot.kernel.addresses if link and a.index == link.index)
+    return {
+        "interface": name,
+        "bundle": plan.bundle,
+        "instance": instance,
+        "state": _device_state(plan, link),
+        "index": link.index if link else None,
+        "mtu": link.mtu if link else None,
+        "vrf": plan.vrf,
+        "addresses": own,
+        "rate_in_bits": _bits(snapshot.rate(name, "rx_bytes")),
+        "rate_out_bits": _bits(snapshot.rate(name, "tx_bytes")),
+        **vars(counters),
+    }

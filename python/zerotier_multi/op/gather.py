@@ -1,0 +1,254 @@
+"""Reads the box: plans, daemon, units, processes, counters, kernel tables, and the instances' own APIs."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import Any
+
+from zerotier_multi import names, systemd
+from zerotier_multi.facts import published_plans
+from zerotier_multi.homes import own_identity
+from zerotier_multi.op.errors import NotAllowed, NotConfigured, Unavailable
+from zerotier_multi.op.snapshot import Answer, Counters, Kernel, Process, Sample, Snapshot, Unit
+from zerotier_multi.pathd.control import PathdError, ask
+from zerotier_multi.pathd.sysctls import HASH_POLICIES
+from zerotier_multi.plan import InstancePlan, Plan
+from zerotier_multi.rtnl import Rtnl
+from zerotier_multi.ztapi import ApiError, ZeroTierApi
+
+WINDOW = 0.5  # seconds between the two readings that a rate is made of
+API_PATIENCE = 1.0  # seconds for one answer of an instance
+_TICKS = os.sysconf("SC_CLK_TCK")
+_UNIT_PROPERTIES = "ActiveState,MainPID,NRestarts,ActiveEnterTimestampMonotonic,MemoryCurrent"
+
+
+def require_root() -> None:
+    """Raises :class:`NotAllowed` for another user, because the homes are closed to all but root."""
+    if os.geteuid() != 0:
+        raise NotAllowed("this needs root, because the homes of the instances are closed to others; use sudo")
+
+
+def plan_of(bundle: str) -> Plan:
+    """The plan in force. Raises :class:`NotConfigured` for a bundle that is not configured."""
+    plans = all_plans()
+    for plan in plans:
+        if plan.bundle == bundle:
+            return plan
+    configured = ", ".join(plan.bundle for plan in plans) or "none"
+    raise NotConfigured(f"interfaces zerotier {bundle} is not configured; configured are: {configured}")
+
+
+def all_plans() -> list[Plan]:
+    """Plans in force, in the order of the bundles' numbers."""
+    return sorted(published_plans(), key=lambda plan: names.bundle_number(plan.bundle))
+
+
+def instance_of(plan: Plan, number: int) -> InstancePlan:
+    """An instance of a plan. Raises :class:`NotConfigured`."""
+    instance = plan.instance(number)
+    if instance is None:
+        known = ", ".join(str(i.number) for i in plan.instances) or "none"
+        raise NotConfigured(f"{plan.bundle} has no instance {number}; it has: {known}")
+    return instance
+
+
+@dataclass(frozen=True)
+class _Slow:
+    """What costs a program or a conversation to read, and changes little."""
+
+    units: Mapping[str, Unit]
+    pathd_unit: str
+    answers: Mapping[str, Answer]
+    nodes: Mapping[str, str]
+    broken: tuple[str, ...]
+
+
+class Watcher:
+    """Looks at bundles again and again; rates are those since the look before."""
+
+    def __init__(self, plans: Sequence[Plan], refresh: float = 5.0) -> None:
+        """``refresh`` is how old, in seconds, may be what is costly to read."""
+        require_root()
+        self._plans, self._refresh = tuple(plans), refresh
+        self._instances = [i for plan in self._plans for i in plan.instances]
+        self._slow: _Slow | None = None
+        self._read_at = 0.0
+        self._first = self._sample(self._read_units())
+
+    def look(self) -> Snapshot:
+        """What is seen now."""
+        if self._slow is None or time.monotonic() - self._read_at >= self._refresh:
+            self._slow, self._read_at = self._read_slow(), time.monotonic()
+        slow = self._slow
+        pathd, fault = _ask_pathd(slow.pathd_unit)
+        kernel = _read_kernel()
+        rest = self._first.at + WINDOW - time.monotonic()
+        if rest > 0:
+            time.sleep(rest)
+        last = self._sample(slow.units)
+        found = Snapshot(
+            now=time.time(),
+            plans=self._plans,
+            pathd=pathd,
+            pathd_fault=fault,
+            units=slow.units,
+            answers=slow.answers,
+            nodes=slow.nodes,
+            broken_identities=slow.broken,
+            kernel=kernel,
+            first=self._first,
+            last=last,
+        )
+        self._first = last
+        return found
+
+    def _read_units(self) -> dict[str, Unit]:
+        return _read_units([*(i.unit for i in self._instances), names.PATHD_UNIT])
+
+    def _read_slow(self) -> _Slow:
+        units = self._read_units()
+        nodes, broken = _read_nodes(self._instances)
+        running = [i for i in self._instances if units[i.unit].pid]
+        return _Slow(units, units[names.PATHD_UNIT].active, _ask_instances(running), nodes, tuple(broken))
+
+    def _sample(self, units: Mapping[str, Unit]) -> Sample:
+        devices = [*(i.device for i in self._instances), *(plan.bundle for plan in self._plans)]
+        processes = {i.unit: read_process(units[i.unit].pid) for i in self._instances if units[i.unit].pid}
+        counters = {device: read_counters(device) for device in devices}
+        return Sample(
+            time.monotonic(),
+            {unit: process for unit, process in processes.items() if process},
+            {device: counter for device, counter in counters.items() if counter},
+        )
+
+
+def snapshot(plans: Sequence[Plan]) -> Snapshot:
+    """One look at bundles, with rates over :data:`WINDOW`. Raises :class:`NotAllowed`."""
+    require_root()
+    return Watcher(plans).look() if plans else Snapshot(time.time())
+
+
+def _read_units(units: Sequence[str]) -> dict[str, Unit]:
+    try:
+        answer = systemd.systemctl("show", f"--property={_UNIT_PROPERTIES}", *units)
+    except (systemd.SystemdError, OSError) as error:
+        reason = str(error).partition(": ")[2]
+        raise Unavailable(f"systemd does not tell the state of the instances: {reason}") from None
+    blocks = answer.strip().split("\n\n")
+    now = time.clock_gettime(time.CLOCK_MONOTONIC)
+    return {unit: parse_unit(block, now) for unit, block in zip(units, blocks, strict=True)}
+
+
+def parse_unit(block: str, now: float) -> Unit:
+    """What ``systemctl show`` printed about one unit; ``now`` in seconds of the monotonic clock."""
+    values = dict(line.split("=", 1) for line in block.splitlines() if "=" in line)
+    pid = _number(values.get("MainPID"))
+    entered = _number(values.get("ActiveEnterTimestampMonotonic")) / 1e6
+    memory = values.get("MemoryCurrent", "")
+    return Unit(
+        active=values.get("ActiveState", "unknown"),
+        pid=pid,
+        restarts=_number(values.get("NRestarts")),
+        uptime=max(0.0, now - entered) if pid and entered else None,
+        cgroup_memory=int(memory) if memory.isdigit() and int(memory) < 1 << 60 else None,
+    )
+
+
+def _number(text: str | None) -> int:
+    return int(text) if text and text.isdigit() else 0
+
+
+def read_process(pid: int, proc: Path = Path("/proc")) -> Process | None:
+    """A process, or None when it is gone."""
+    try:
+        stat = (proc / str(pid) / "stat").read_text().rpartition(")")[2].split()
+        status = (proc / str(pid) / "status").read_text()
+    except OSError:
+        return None
+    values = dict(line.split(":", 1) for line in status.splitlines() if ":" in line)
+    resident = values.get("VmRSS", "0").split()[0]
+    cpus = values.get("Cpus_allowed_list", "").strip()
+    return Process((int(stat[11]) + int(stat[12])) / _TICKS, int(resident) * 1024, cpus)
+
+
+def read_counters(device: str, sysfs: Path = Path("/sys/class/net")) -> Counters | None:
+    """Counters of a device, or None while it is not there."""
+    directory = sysfs / device / "statistics"
+    try:
+        return Counters(**{f.name: int((directory / f.name).read_text()) for f in fields(Counters)})
+    except (OSError, ValueError):
+        return None
+
+
+def _ask_pathd(unit_state: str) -> tuple[dict[str, Any] | None, str | None]:
+    try:
+        return ask({"op": "status"}, timeout=2.0), None
+    except PathdError as error:
+        if unit_state in ("active", "activating", "reloading"):
+            return None, str(error)
+        start = f"sudo systemctl start {names.PATHD_UNIT.removesuffix('.service')}"
+        return None, f"zerotier-pathd does not run; paths are not looked after; start it with: {start}"
+
+
+def _read_nodes(instances: Iterable[InstancePlan]) -> tuple[dict[str, str], list[str]]:
+    nodes, broken = {}, []
+    for instance in instances:
+        try:
+            identity = own_identity(Path(instance.home))
+        except (OSError, ValueError):
+            broken.append(instance.unit)
+            continue
+        if identity:
+            nodes[instance.unit] = identity.address
+    return nodes, broken
+
+
+def _ask_instances(instances: Sequence[InstancePlan]) -> dict[str, Answer]:
+    """Ask all at once, so that one that hangs holds nobody up but for :data:`API_PATIENCE`."""
+    if not instances:
+        return {}
+    with ThreadPoolExecutor(max_workers=len(instances)) as pool:
+        return dict(zip((i.unit for i in instances), pool.map(ask_instance, instances), strict=True))
+
+
+def ask_instance(instance: InstancePlan) -> Answer:
+    """Status and peers as an instance tells them; nothing when it does not answer."""
+    api = ZeroTierApi(Path(instance.home), instance.port, timeout=API_PATIENCE)
+    answer = Answer()
+    try:
+        answer = replace(answer, status=api.status())
+        answer = replace(answer, peers=tuple(p for p in api.peers() if isinstance(p, dict)))
+    except (ApiError, TypeError, ValueError):
+        pass
+    return answer
+
+
+def _read_kernel() -> Kernel:
+    rtnl = Rtnl()
+    try:
+        nexthops, groups, _protocols = rtnl.nexthops()
+        return Kernel(
+            links=rtnl.links(),
+            addresses=frozenset(rtnl.addresses()),
+            neighbours=frozenset(rtnl.neighbours()),
+            nexthops=nexthops,
+            groups=groups,
+            routes=frozenset(rtnl.our_routes()),
+            hash_policy=_hash_policy(),
+        )
+    except OSError as error:
+        raise Unavailable(f"the kernel's tables cannot be read ({error.strerror})") from None
+    finally:
+        rtnl.close()
+
+
+def _hash_policy() -> int | None:
+    try:
+        return int((Path("/proc/sys") / HASH_POLICIES[0]).read_text())
+    except (OSError, ValueError):
+        return None

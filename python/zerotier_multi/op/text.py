@@ -1,0 +1,326 @@
+"""The answers as text of at most 80 columns; pure, and made of the same data that ``--raw`` gives."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from zerotier_multi.op.table import (
+    WIDTH,
+    clean,
+    dash,
+    duration,
+    mbit,
+    mebibytes,
+    pairs,
+    percent,
+    state,
+    table,
+    wrap,
+)
+
+Data = dict[str, Any]
+_GROUPS = {True: "resilient", False: "plain; the kernel has no resilient ones"}
+NOTHING = "No ZeroTier interface is configured; begin with: set interfaces zerotier zt0 ..."
+
+
+def _joined(*parts: str) -> str:
+    """Parts with a blank line between them."""
+    return "\n\n".join(part for part in parts if part)
+
+
+def warning_lines(sentences: Iterable[str], colour: bool = False) -> str:
+    """Warnings, one after the other."""
+    head = state("Warning:", colour)
+    lines: list[str] = []
+    for sentence in dict.fromkeys(sentences):
+        first, *rest = wrap(f"Warning: {clean(sentence)}", rest="  ")
+        lines += [first.replace("Warning:", head, 1), *rest]
+    return "\n".join(lines)
+
+
+def _window(data: Data) -> str:
+    return f"Rates and CPU use are those of the last {data['window_seconds']:.1f} s."
+
+
+def _of(entry: Data, what: str) -> str:
+    return f"{entry[what + '_up']}/{entry[what + '_total']}"
+
+
+# -- bundles
+
+
+def summary(data: Data, colour: bool) -> str:
+    """``show zerotier``."""
+    if not data["bundles"]:
+        return NOTHING
+    rows = [
+        [
+            b["bundle"], state(b["state"], colour), _of(b, "instances"), _of(b, "paths"),
+            mbit(b["rate_in_bits"]), mbit(b["rate_out_bits"]), dash(b["hash_policy"]),
+        ]
+        for b in data["bundles"]
+    ]  # fmt: skip
+    headers = [
+        "Interface", "State", "Instances\nup/total", "Paths\nup/total", "In\nMbit/s", "Out\nMbit/s", "Hash\npolicy",
+    ]  # fmt: skip
+    warnings = [*data["warnings"], *(w for b in data["bundles"] for w in b["warnings"])]
+    window = f"Rates are those of the last {data['window_seconds']:.1f} s."
+    return _joined(table(headers, rows, "llrrrrl"), warning_lines(warnings, colour), window)
+
+
+def bundle(data: Data, colour: bool) -> str:
+    """``show zerotier ztN``."""
+    health = data["health"]
+    probing = f"every {health['interval_ms']} ms, down after {health['multiplier']} missed"
+    head = pairs(
+        [
+            ("Interface", data["bundle"]),
+            ("State", state(data["state"], colour)),
+            ("Instances", f"{data['instances_up']} of {data['instances_total']} up"),
+            ("Paths", f"{data['paths_up']} of {data['paths_total']} up"),
+            ("Rate in", f"{mbit(data['rate_in_bits'])} Mbit/s, {dash(data['rate_in_packets'])} packets/s"),
+            ("Rate out", f"{mbit(data['rate_out_bits'])} Mbit/s, {dash(data['rate_out_packets'])} packets/s"),
+            ("Hash policy", _hash(data)),
+            ("Groups", _GROUPS.get(data["resilient"], "-")),
+            ("Addresses", ", ".join(data["addresses"]) or "-"),
+            ("VRF", dash(data["vrf"])),
+            ("Transit MTU", f"{data['mtu']} bytes" if data["mtu"] else "-"),
+            ("Mode", "controller-free" if data["controller_free"] else "with a controller"),
+            ("Networks", ", ".join(data["networks"]) or "-"),
+            ("Engine", dash(data["engine"])),
+            ("Health check", probing if health["enabled"] else "off"),
+        ]
+    )
+    remotes = _remotes(data["remotes"])
+    rows = [
+        [
+            str(i["instance"]), state(i["state"], colour), dash(i["node"]), dash(i["cpu_percent"]),
+            mbit(i["rate_in_bits"]), mbit(i["rate_out_bits"]), duration(i["uptime_seconds"]), i["device"],
+        ]
+        for i in data["instances"]
+    ]  # fmt: skip
+    headers = ["Instance", "State", "Node", "CPU\n%", "In\nMbit/s", "Out\nMbit/s", "Uptime", "Device"]
+    listed = table(headers, rows, "rllrrrrl") if rows else ""
+    warnings = warning_lines([*data["general_warnings"], *data["warnings"]], colour)
+    return _joined(head, remotes, listed, warnings, _window(data) if rows else "")
+
+
+def _hash(data: Data) -> str:
+    if data["hash_policy"] is None:
+        return "none needed (fewer than two instances)"
+    if data["hash_policy_in_kernel"] in (None, data["hash_policy"]):
+        return str(data["hash_policy"])
+    return f"{data['hash_policy']} (but the kernel has {data['hash_policy_in_kernel']})"
+
+
+def _remotes(entries: Sequence[Data]) -> str:
+    if not entries:
+        return ""
+    rows = []
+    for entry in entries:
+        prefixes = entry["prefixes"] or ["-"]
+        rows.append([clean(entry["remote"]), _of(entry, "paths"), prefixes[0]])
+        rows += [["", "", prefix] for prefix in prefixes[1:]]
+    return table(["Remote", "Paths\nup/total", "Prefixes"], rows, "lrl")
+
+
+# -- instances and paths
+
+
+def instances(data: Data, colour: bool) -> str:
+    """``show zerotier ztN instances``."""
+    if not data["instances"]:
+        return f"{data['bundle']} has no instances; it is disabled."
+    headers = [
+        "Nr", "State", "Node", "Version", "Port", "CPUs", "CPU\n%", "Memory\nMiB", "Uptime", "Re-\nstarts", "Device",
+    ]  # fmt: skip
+    rows = [
+        [
+            str(i["instance"]), state(i["state"], colour), dash(i["node"]), dash(i["version"]), str(i["port"]),
+            dash(i["cpus"]), dash(i["cpu_percent"]), mebibytes(i["memory_bytes"]), duration(i["uptime_seconds"]),
+            str(i["restarts"]), i["device"] if i["device_present"] else "-",
+        ]
+        for i in data["instances"]
+    ]  # fmt: skip
+    return _joined(
+        table(headers, rows, "rlllrlrrrrl"),
+        warning_lines(data["warnings"], colour),
+        f"CPU use is that of the last {data['window_seconds']:.1f} s; 100 % is one CPU.",
+    )
+
+
+def paths(data: Data, colour: bool) -> str:
+    """``show zerotier ztN paths``; a table per remote."""
+    if not data["paths"]:
+        return _joined(f"{data['bundle']} has no paths.", warning_lines(data["warnings"], colour))
+    headers = [
+        "Nr", "Next hop", "Peer node", "Underlay\naddress", "Link", "Latency\nms", "Loss\n%", "State", "Since",
+    ]  # fmt: skip
+    parts = []
+    for remote in dict.fromkeys(p["remote"] for p in data["paths"]):
+        rows = [
+            [
+                str(p["instance"]), p["next_hop"], dash(p["peer_node"]), dash(p["underlay_address"]),
+                state(dash(p["link"]), colour), dash(p["latency_ms"]), percent(p["loss"]), state(p["state"], colour),
+                duration(None if p["since"] is None else data["now"] - p["since"]),
+            ]
+            for p in data["paths"]
+            if p["remote"] == remote
+        ]  # fmt: skip
+        parts.append(f"Remote {clean(remote)}, one path per instance\n{table(headers, rows, 'rllllrrlr')}")
+    return _joined(*parts, warning_lines(data["warnings"], colour))
+
+
+# -- routes and balance
+
+
+def routes(data: Data, colour: bool) -> str:
+    """``show zerotier ztN routes``."""
+    if not data["routes"]:
+        return _joined(f"{data['bundle']} has no routes.", warning_lines(data["warnings"], colour))
+    rows: list[list[str]] = []
+    for route in data["routes"]:
+        head = [route["prefix"], dash(route["remote"]), dash(route["group"]), _kind(route)]
+        if not route["next_hops"]:
+            rows.append([*head, "-", "-", state("missing", colour)])
+        for hop in route["next_hops"]:
+            rows.append([*head, dash(hop["via"]), dash(hop["device"]), state(hop["state"], colour)])
+            head = [""] * len(head)
+    headers = ["Prefix", "Remote", "Group", "Buckets", "Next hop", "Device", "State"]
+    stray = [
+        f"the route to {r['prefix']} is not part of the configuration; zerotier-pathd will take it away"
+        for r in data["routes"]
+        if not r["planned"]
+    ]
+    return _joined(table(headers, rows, "llrrlll"), warning_lines([*data["warnings"], *stray], colour))
+
+
+def _kind(route: Data) -> str:
+    return "-" if route["buckets"] is None else str(route["buckets"] or "plain")
+
+
+_ORIGIN = {
+    "conntrack": "Flows are those of connection tracking whose destination is a remote's prefix",
+    "sockets": "Flows are this router's own connected sockets to a remote's prefix; forwarded ones are not counted, "
+    "because connection tracking is not in use",
+}
+
+
+def balance(data: Data, colour: bool) -> str:
+    """``show zerotier ztN balance``."""
+    if not data["members"]:
+        return f"{data['bundle']} has no instances; it is disabled."
+    rows = [
+        [
+            str(m["instance"]), m["device"], mebibytes(m["bytes_in"]), percent(m["bytes_in_share"]),
+            mebibytes(m["bytes_out"]), percent(m["bytes_out_share"]), str(m["flows"]), percent(m["flows_share"]),
+        ]
+        for m in data["members"]
+    ]  # fmt: skip
+    headers = ["Nr", "Device", "In\nMiB", "In\n%", "Out\nMiB", "Out\n%", "Flows", "Flows\n%"]
+    notes = [
+        "Bytes are counted since the device was made, which is the start of the instance.",
+        f"{_ORIGIN[data['flow_source']]}. Each is on the path that the kernel's own hash gives for what goes out.",
+    ]
+    if data["flows_capped"]:
+        notes.append(f"Only the first {data['flow_limit']} flows were looked at.")
+    if data["flows_elsewhere"]:
+        notes.append(f"{data['flows_elsewhere']} more flows to these prefixes leave by no device of {data['bundle']}.")
+    return _joined(
+        table(headers, rows, "rlrrrrrr"),
+        warning_lines(data["warnings"], colour),
+        "\n".join(line for note in notes for line in wrap(note)),
+    )
+
+
+# -- plan
+
+
+def plan(data: Data) -> str:
+    """``show zerotier ztN plan``: a script that a shell would take."""
+    lines = [f"# {data['bundle']} by hand, as root. The plan, not what stands; see: show zerotier {data['bundle']}"]
+    engines = iter(data["engines"])
+    for section in data["sections"]:
+        lines.append("")
+        for command in section["commands"]:
+            lines += break_command(command)
+            if section["section"] == "instances":
+                lines += [f"#   {line}" for line in break_command(next(engines)["command"], WIDTH - 4)]
+    return "\n".join(lines)
+
+
+def break_command(command: str, width: int = WIDTH) -> list[str]:
+    """A command in lines that the shell puts together again.
+
+    A word that is longer than a line is broken too, and goes on without an indent.
+    """
+    lines, line = [], ""
+    for word in command.split(" "):
+        if line and len(line) + 1 + len(word) + 2 > width:
+            lines.append(f"{line} \\")
+            line = f"    {word}"
+        else:
+            line = f"{line} {word}" if line else word
+        while len(line) + 2 > width:
+            cut = line.rfind("/", 1, width - 1) + 1 or width - 1
+            lines.append(f"{line[:cut]}\\")
+            line = line[cut:]
+    return [*lines, line]
+
+
+# -- interfaces
+
+
+def interfaces(data: Data, detail: bool, statistics: bool, colour: bool) -> str:
+    """``show interfaces zerotier``."""
+    entries = data["interfaces"]
+    if not entries:
+        return NOTHING
+    if statistics:
+        return _statistics(entries)
+    if detail:
+        return _joined(*(_interface(entry, colour) for entry in entries))
+    rows: list[list[str]] = []
+    for entry in entries:
+        addresses = entry["addresses"] or ["-"]
+        mtu = dash(entry["mtu"])
+        link = state(entry["state"], colour)
+        rows.append([entry["interface"], addresses[0], mtu, link, dash(entry["vrf"]), _role(entry)])
+        rows += [["", address, "", "", "", ""] for address in addresses[1:]]
+    return table(["Interface", "IP address", "MTU\nbytes", "State", "VRF", "Role"], rows, "llrlll")
+
+
+def _role(entry: Data) -> str:
+    return "loopback addresses" if entry["instance"] is None else f"instance {entry['bundle']}/{entry['instance']}"
+
+
+def _interface(entry: Data, colour: bool) -> str:
+    return pairs(
+        [
+            ("Interface", entry["interface"]),
+            ("Role", _role(entry)),
+            ("State", state(entry["state"], colour)),
+            ("Index", dash(entry["index"])),
+            ("MTU", f"{entry['mtu']} bytes" if entry["mtu"] else "-"),
+            ("VRF", dash(entry["vrf"])),
+            ("IP addresses", ", ".join(entry["addresses"]) or "-"),
+            ("Rate in", f"{mbit(entry['rate_in_bits'])} Mbit/s"),
+            ("Rate out", f"{mbit(entry['rate_out_bits'])} Mbit/s"),
+            ("Received", _passed(entry, "rx")),
+            ("Sent", _passed(entry, "tx")),
+        ]
+    )
+
+
+def _passed(entry: Data, way: str) -> str:
+    count, packets, errors, dropped = (entry[f"{way}_{what}"] for what in ("bytes", "packets", "errors", "dropped"))
+    return f"{count} bytes, {packets} packets, {errors} errors, {dropped} dropped"
+
+
+def _statistics(entries: Sequence[Data]) -> str:
+    counters = [f"{way}_{what}" for way in ("rx", "tx") for what in ("bytes", "packets", "errors", "dropped")]
+    headers = ["Interface", *(f"{c[:2].upper()}\n{c[3:]}" for c in counters)]
+    rows = [[entry["interface"], *(str(entry[counter]) for counter in counters)] for entry in entries]
+    note = "A zero for ztN is right: it holds the addresses, and the traffic passes the devices of the instances."
+    return _joined(table(headers, rows, "lrrrrrrrr"), "\n".join(wrap(note)))

@@ -1,0 +1,59 @@
+"""Since when each path has been in its state; kept in a file, so that a daemon started anew still knows it.
+
+Times are seconds of the clock that runs from boot, which no time server moves; the file is in /run, which a
+boot empties too.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from zerotier_multi.files import write_atomic
+
+
+def since_boot() -> float:
+    """Seconds since boot, suspended ones included."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME)
+
+
+class Since:
+    """Remembers for every path, known by the id of its next hop, its state and when that began."""
+
+    def __init__(self, memory: Path, clock: Callable[[], float] = since_boot) -> None:
+        self._memory, self._clock = memory, clock
+        self._known = self._load()
+
+    def note(self, states: Mapping[int, str]) -> list[str]:
+        """Take the states of all paths; those that are not named any more are forgotten.
+
+        Returns a sentence when the memory cannot be written.
+        """
+        now = self._clock()
+        known = {
+            path: old if (old := self._known.get(path)) and old[0] == state else (state, now)
+            for path, state in states.items()
+        }
+        if known == self._known:
+            return []
+        self._known = known
+        text = json.dumps({str(path): entry for path, entry in known.items()})
+        try:
+            write_atomic(self._memory, text.encode(), 0o600)
+        except OSError as error:
+            return [f"{self._memory} cannot be written ({error.strerror})"]
+        return []
+
+    def unix(self, path: int, wall: float) -> int | None:
+        """When the state of a path began, in seconds since 1970; ``wall`` is that clock's time now."""
+        entry = self._known.get(path)
+        return None if entry is None else round(wall - (self._clock() - entry[1]))
+
+    def _load(self) -> dict[int, tuple[str, float]]:
+        try:
+            data = json.loads(self._memory.read_text())
+            return {int(path): (str(state), float(began)) for path, (state, began) in data.items()}
+        except (OSError, ValueError, TypeError, AttributeError):
+            return {}

@@ -1,0 +1,23 @@
+#!/bin/sh
+# Completion for op mode: the configured ZeroTier interfaces, or with "--instances [ztN]" the numbers of the
+# instances of one of them, of all where none is named. Only file names are read, so anybody may ask.
+
+if [ "$1" = --instances ]; then
+    case $2 in
+        zt[0-9]*) bundle=$2 ;;
+        *) bundle='zt*' ;;
+    esac
+    # shellcheck disable=SC2086 # the star is meant
+    for unit in /run/systemd/system/zerotier-multi@$bundle-*.service.d; do
+        [ -d "$unit" ] || continue
+        number=${unit##*-}
+        echo "${number%.service.d}"
+    done | sort -nu
+    exit 0
+fi
+
+for plan in /run/zerotier-multi/zt*.json; do
+    [ -f "$plan" ] || continue
+    name=${plan##*/}
+    echo "${name%.json}"
+done

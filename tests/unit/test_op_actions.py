@@ -1,0 +1,213 @@
+"""What op mode changes, its scripts and its definitions."""
+
+from __future__ import annotations
+
+import importlib.util
+import inspect
+import os
+import re
+import subprocess
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+from lxml import etree
+from tests.unit.op_box import PLAN
+from zerotier_multi.engine import generate_identity
+from zerotier_multi.identity import PublicIdentity
+from zerotier_multi.op import actions, gather
+from zerotier_multi.op.errors import NotAllowed, NotConfigured, Unavailable
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+
+
+class Box:
+    """Records what is done to it; a restarted device gets a new ifindex, unless it is to stay away."""
+
+    def __init__(self) -> None:
+        self.done: list[str] = []
+        self.index = {i.device: 10 + i.number for i in PLAN.instances}
+        self.stays_away: set[str] = set()
+
+    def ask(self, request: dict) -> dict:
+        if request["op"] == "drain":
+            self.done += [f"drain {device}" for device in request["devices"]]
+            return {"ok": True}
+        paths = [{"remote": "R2", "family": 4, "instance": i.number, "state": "up"} for i in PLAN.instances]
+        return {"bundles": {"zt0": {"paths": paths}}}
+
+    def systemctl(self, verb: str, *units: str, check: bool = True) -> str:
+        self.done += [f"{verb} {unit}" for unit in units]
+        for instance in PLAN.instances:
+            if verb == "restart" and instance.unit in units and instance.device not in self.stays_away:
+                self.index[instance.device] += 100
+        return ""
+
+
+@pytest.fixture
+def box(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Box]:
+    made = Box()
+    homes = tuple(replace(i, home=str(tmp_path / str(i.number))) for i in PLAN.instances)
+    plan = replace(PLAN, instances=homes)
+    for instance in homes:
+        home = Path(instance.home)
+        home.mkdir()
+        secret = f"00000000a{instance.number}:0:{'ab' * 64}:{'cd' * 64}"
+        (home / "identity.secret").write_text(secret)
+        (home / "identity.public").write_text(secret[:141])
+    monkeypatch.setattr(actions, "ask", made.ask)
+    monkeypatch.setattr(actions.systemd, "systemctl", made.systemctl)
+    monkeypatch.setattr(actions, "plan_of", lambda _bundle: plan)
+    monkeypatch.setattr(actions, "_device_index", lambda instance: made.index[instance.device])
+    monkeypatch.setattr(actions, "PATIENCE", 0.2)
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    yield made
+
+
+def steps(box: Box) -> list[str]:
+    return [step for step in box.done if not step.startswith("reset-failed")]
+
+
+def test_instances_restart_one_after_the_other(box: Box) -> None:
+    actions.restart("zt0", None, lambda _: None)
+    assert steps(box) == [s for i in PLAN.instances for s in (f"drain {i.device}", f"restart {i.unit}")]
+
+
+def test_a_restart_ends_with_the_first_instance_that_stays_away(box: Box) -> None:
+    box.stays_away = {"zt0p2"}
+    with pytest.raises(Unavailable, match="^zt0/2 did not carry traffic again .* no other instance was touched"):
+        actions.restart("zt0", None, lambda _: None)
+    assert len(steps(box)) == 4
+    with pytest.raises(NotConfigured, match="^zt0 has no instance 9; it has: 1, 2, 3, 4$"):
+        actions.restart("zt0", 9, lambda _: None)
+
+
+@pytest.mark.parametrize("answer", ["", "n", "no", "yess", None])
+def test_identities_stay_without_a_yes(box: Box, monkeypatch: pytest.MonkeyPatch, answer: str | None) -> None:
+    def typed(_question: str) -> str:
+        if answer is None:
+            raise EOFError
+        return answer
+
+    monkeypatch.setattr("builtins.input", typed)
+    said: list[str] = []
+    actions.reset_identity("zt0", None, False, said.append)
+    assert box.done == [] and said[-1] == "Nothing was changed."
+    assert "zt0/1 loses its identity, node 00000000a1, for good." in said
+
+
+def test_an_identity_is_deleted_after_a_yes_and_made_anew(box: Box, monkeypatch: pytest.MonkeyPatch) -> None:
+    plan = actions.plan_of("zt0")
+
+    def generate(change: actions.Change) -> None:
+        assert change.plan == plan
+        for instance in plan.instances:
+            secret = Path(instance.home) / "identity.secret"
+            if not secret.exists():
+                secret.write_text(f"00000000c{instance.number}:0:{'ab' * 64}:{'cd' * 64}")
+
+    monkeypatch.setattr(actions, "generate", generate)
+    monkeypatch.setattr(actions, "apply", lambda change: box.done.append("apply"))
+    monkeypatch.setattr("builtins.input", lambda _question: "y")
+    said: list[str] = []
+    actions.reset_identity("zt0", 2, False, said.append)
+    assert box.done == ["drain zt0p2", f"stop {plan.instances[1].unit}", "apply"]
+    assert said[-1] == "zt0/2 is node 00000000c2 now."
+    assert not (Path(plan.instances[1].home) / "identity.public").exists()
+    assert (Path(plan.instances[0].home) / "identity.secret").read_text().startswith("00000000a1")
+    assert "cd" * 64 not in "".join(said)
+
+
+def test_a_new_identity_leaves_nothing_behind(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    engine = tmp_path / "engine"
+    identity = f"89e92ceee5:0:{'ab' * 64}"
+    engine.write_text(f"#!/bin/sh\necho {identity}:{'cd' * 64} >$3\necho {identity} >$4\n")
+    engine.chmod(0o755)
+    run = tmp_path / "run"
+    run.mkdir()
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    monkeypatch.setattr(actions.names, "RUN_DIR", run / "zerotier-multi")
+    monkeypatch.setattr(actions.box, "find_engines", lambda: {"ztnode": str(engine)})
+    modes = []
+
+    def spied(program: str, home: Path) -> PublicIdentity:
+        modes.append(home.stat().st_mode & 0o777)
+        return generate_identity(program, home)
+
+    monkeypatch.setattr(actions, "generate_identity", spied)
+    found = actions.new_identity()
+    assert found == {"schema": 1, "node": "89e92ceee5", "public": identity, "secret": f"{identity}:{'cd' * 64}"}
+    assert list(run.iterdir()) == [] and modes == [0o700]
+    assert found["secret"] in actions.identity_text(found)
+    monkeypatch.setattr(actions.box, "find_engines", dict)
+    with pytest.raises(Unavailable, match="no engine is installed"):
+        actions.new_identity()
+
+
+def test_only_root_is_answered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    for call in (gather.require_root, actions.new_identity, lambda: gather.snapshot([])):
+        with pytest.raises(NotAllowed, match="this needs root"):
+            call()
+
+
+def test_a_process_and_its_counters_are_read(tmp_path: Path) -> None:
+    assert gather.read_process(os.getpid()).memory > 1 << 20
+    assert gather.read_process(0) is None and gather.read_counters("zt0p1", tmp_path) is None
+    assert gather.read_counters("lo").rx_bytes >= 0
+
+
+# -- the scripts and the definition
+
+
+@pytest.fixture(scope="module")
+def script() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("op_mode_zerotier", ROOT / "src/op_mode/zerotier.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def commands() -> list[str]:
+    tree = etree.parse(str(ROOT / "op-mode-definitions/zerotier.xml.in"))
+    return [element.text for element in tree.iter("command")]
+
+
+def test_every_command_of_the_definition_exists_with_its_options(script: ModuleType) -> None:
+    found = set()
+    for command in commands():
+        if "zerotier_monitor.py" in command:
+            continue
+        name, options = re.fullmatch(r"sudo \$\{vyos_op_scripts_dir\}/zerotier\.py (\w+)(.*)", command).groups()
+        known = inspect.signature(getattr(script, name)).parameters
+        assert {o.replace("-", "_") for o in re.findall(r"--([\w-]+)", options)} <= set(known)
+        assert ("raw" in known) == name.startswith(("show_", "generate_"))
+        found.add(name)
+    public = {n for n, f in inspect.getmembers(script, inspect.isfunction) if not n.startswith("_")}
+    assert found == public
+
+
+def test_the_positions_in_commands_are_those_of_the_words() -> None:
+    """``$N`` must be the N-th word, and that word the name of a tag node's instance."""
+
+    def walk(element: etree._Element, words: list[str]) -> Iterator[tuple[list[str], str]]:
+        for child in element.iterchildren("node", "tagNode", "leafNode"):
+            here = [*words, child.get("name"), *(["*"] if child.tag == "tagNode" else [])]
+            if child.find("command") is not None:
+                yield here, child.findtext("command")
+            if child.find("children") is not None:
+                yield from walk(child.find("children"), here)
+
+    for words, command in walk(etree.parse(str(ROOT / "op-mode-definitions/zerotier.xml.in")).getroot(), []):
+        used = {int(n) for n in re.findall(r"\$(\d)", command)}
+        assert used == {at for at, word in enumerate(words, start=1) if word == "*"}, words
+
+
+def test_completion_without_anything_configured_is_empty() -> None:
+    for arguments in ([], ["--instances"], ["--instances", "zt250"], ["--instances", "$(id)"]):
+        done = subprocess.run(
+            [ROOT / "src/completion/list_zerotier.sh", *arguments], capture_output=True, text=True, check=True
+        )
+        assert done.stderr == "" and re.fullmatch(r"(zt\d+\n|\d+\n)*", done.stdout)

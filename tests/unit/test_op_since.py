@@ -1,0 +1,33 @@
+"""Since when a path is in its state: remembered over a restart of the daemon, written only on a change."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from zerotier_multi.pathd.since import Since
+
+
+def test_a_state_keeps_its_beginning_until_it_changes(tmp_path: Path) -> None:
+    now = 100.0
+    memory = tmp_path / "since.json"
+    since = Since(memory, lambda: now)
+    assert since.note({1: "up", 2: "waiting"}) == []
+    now = 160.0
+    written = memory.stat().st_ino
+    assert since.note({1: "up", 2: "waiting"}) == [] and memory.stat().st_ino == written
+    assert since.unix(1, 5000.0) == 4940
+    since.note({1: "up", 2: "up"})
+    now = 170.0
+    again = Since(memory, lambda: now)
+    again.note({1: "up", 2: "up"})
+    assert (again.unix(1, 5000.0), again.unix(2, 5000.0), again.unix(3, 5000.0)) == (4930, 4990, None)
+    again.note({2: "up"})
+    assert Since(memory, lambda: now).unix(1, 5000.0) is None
+
+
+def test_a_damaged_memory_is_begun_anew(tmp_path: Path) -> None:
+    memory = tmp_path / "since.json"
+    for text in ("", "[]", "{", '{"x": ["up", 1]}', '{"1": "up"}', '{"1": ["up"]}', '{"1": ["up", null]}'):
+        memory.write_text(text)
+        assert Since(memory, lambda: 1.0).unix(1, 1.0) is None
+    assert Since(tmp_path / "none" / "since.json", lambda: 1.0).note({1: "up"}) != []

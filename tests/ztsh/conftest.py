@@ -1,0 +1,56 @@
+"""A router's places in a directory of the test: sessions, commits and the archive without touching this machine."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from tests.configuration import ROOT
+
+SCRIPT = '''
+import os
+from pathlib import Path
+from vyos import ConfigError
+from vyos.config import Config
+
+LOG = Path(os.environ["ZTSH_TEST_LOG"])
+
+def get_config(config=None):
+    conf = config or Config()
+    name = os.environ["VYOS_TAGNODE_VALUE"]
+    path = ["interfaces", "zerotier", name]
+    return name, conf.exists(path), conf.return_value([*path, "description"])
+
+def verify(got):
+    if got[2] == "refuse me":
+        raise ConfigError("this description is refused")
+
+def generate(got):
+    pass
+
+def apply(got):
+    if got[2] == "break me":
+        raise ConfigError("this description breaks while it is applied")
+    with LOG.open("a") as log:
+        log.write(f"{got[0]} {'set' if got[1] else 'gone'} {got[2]}\\n")
+'''
+
+
+@pytest.fixture
+def places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The directory; a conf script in it writes what it is given to ``log``."""
+    scripts = tmp_path / "conf_mode"
+    scripts.mkdir()
+    (scripts / "interfaces_zerotier.py").write_text(SCRIPT)
+    (tmp_path / "config").mkdir()
+    (tmp_path / "log").touch()
+    monkeypatch.setenv("ZTSH_DEFINITIONS", str(ROOT / "interface-definitions"))
+    monkeypatch.setenv("ZTSH_OP_DEFINITIONS", f"{ROOT}/packages/ztsh/op-mode-definitions:{ROOT}/op-mode-definitions")
+    monkeypatch.setenv("ZTSH_CONF_SCRIPTS", str(scripts))
+    monkeypatch.setenv("ZTSH_CONFIG", str(tmp_path / "config"))
+    monkeypatch.setenv("ZTSH_RUN", str(tmp_path / "run"))
+    monkeypatch.setenv("ZTSH_TEST_LOG", str(tmp_path / "log"))
+    from ztsh import commit
+
+    monkeypatch.setattr(commit, "_modules", {})
+    return tmp_path

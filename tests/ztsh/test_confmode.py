@@ -1,0 +1,295 @@
+"""Conf mode as a user types it: every command, VyOS's words for what is wrong, and what a commit does."""
+
+from __future__ import annotations
+
+import fcntl
+import shutil
+from pathlib import Path
+
+import pytest
+from tests.configuration import ROOT, SCHEMA
+from ztsh import archive
+from ztsh.authority import Authority
+from ztsh.confmode import ConfMode, Leave
+from ztsh.session import Session, SessionError
+
+ZT = "interfaces zerotier zt0"
+
+
+def mode() -> ConfMode:
+    return ConfMode(Session(SCHEMA), lambda words: f"ran {' '.join(words)}\n")
+
+
+def do(conf: ConfMode, *lines: str) -> str:
+    return "".join(conf.line(line) for line in lines)
+
+
+def refused(conf: ConfMode, line: str) -> str:
+    before = (conf.session.wanted, conf.level)
+    with pytest.raises(SessionError) as error:
+        conf.line(line)
+    assert (conf.session.wanted, conf.level) == before
+    return str(error.value)
+
+
+def log(places: Path) -> list[str]:
+    return (places / "log").read_text().splitlines()
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("set interfaces foo", "Configuration path: interfaces [foo] is not valid\nSet failed"),
+        (f"set {ZT} disable now", f"Configuration path: {ZT} disable [now] is not valid\nSet failed"),
+        (f"set {ZT} mtu 1500 9", f"Configuration path: {ZT} mtu 1500 [9] is not valid\nSet failed"),
+        (f"set {ZT} mtu", f"Configuration path: [{ZT} mtu] requires a value\nSet failed"),
+        ("set interfaces zerotier", "Configuration path: [interfaces zerotier] requires a value\nSet failed"),
+        ("set interfaces zerotier eth0", "ZeroTier interface must be named zt0 to zt255\nValue validation failed\nSet failed"),
+        (f"delete {ZT} foo", f"Configuration path: {ZT} [foo] is not valid\nDelete failed"),
+        ("delete", "Need to specify the config node to delete\nDelete failed"),
+        (f"show {ZT} foo", f"Configuration path: {ZT} [foo] is not valid\nShow failed"),
+        ("edit interfaces zerotier", 'The "edit" command cannot be issued at the specified level'),
+        (f"edit {ZT} mtu", 'The "edit" command cannot be issued at the specified level'),
+        ("up", "Already at the top level"),
+        ("frob", "Invalid command: [frob]"),
+        (f"comment {ZT} 'x'", "The specified config node does not exist\nComment failed"),
+        ("copy zerotier zt0 to zerotier zt1", "Configuration path: [zerotier] is not valid\nCopy failed"),
+        ("commit nonsense", "Invalid command: use commit [comment 'text']"),
+        ("commit-confirm 0", "commit-confirm 0 is not possible; give 1 to 1440 minutes"),
+        ("rollback", "Error: must include a revision # to rollback to"),
+        ("rollback 7", "Invalid revision number 7: must be 0 <= rev < 0"),
+        ("compare x", "Invalid compare command: use compare, compare saved, compare N or compare N M"),
+        ("load /nowhere", "/nowhere cannot be read (No such file or directory)"),
+        ("exit now", "Invalid argument \"now\" for 'exit'"),
+        ("run", "Incomplete command: run"),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_is_said_in_vyos_words_and_changes_nothing(places: Path, line: str, words: str) -> None:
+    assert refused(mode(), line) == words
+
+
+def test_words_may_be_cut_short_but_not_so_that_two_fit(places: Path) -> None:
+    conf = mode()
+    do(conf, "se inter zer zt0 desc 'a b'", "set int zer zt0 network 8056c2e21c000001")
+    assert do(conf, "show").splitlines()[2] == "+        description \"a b\""
+    assert refused(conf, f"set {ZT} inst 1").startswith(f"Configuration path: {ZT} [inst] is ambiguous")
+    assert refused(conf, "co").startswith("Ambiguous command: [co]")
+
+
+def test_show_marks_what_a_commit_would_do(places: Path) -> None:
+    conf = mode()
+    do(conf, f"set {ZT} mtu 1500", f"set {ZT} address 10.0.55.1/32", f"set {ZT} disable", "commit")
+    do(conf, f"set {ZT} mtu 1600", f"delete {ZT} disable", f"set {ZT} address 10.0.55.9/32", "set interfaces zerotier zt1")
+    assert do(conf, "show") == (
+        " interfaces {\n"
+        "     zerotier zt0 {\n"
+        "         address 10.0.55.1/32\n"
+        "+        address 10.0.55.9/32\n"
+        "-        disable\n"
+        ">        mtu 1600\n"
+        "     }\n"
+        "+    zerotier zt1 {\n"
+        "+    }\n"
+        " }\n"
+    )
+    assert do(conf, f"show {ZT} mtu") == ">mtu 1600\n"
+    assert do(conf, f"show {ZT} remote") == "Configuration under specified path is empty\n"
+    assert "\n         instances 1\n" in do(conf, "show -all") and "instances 1" not in do(conf, "show")
+
+
+def test_compare_in_vyos_form(places: Path) -> None:
+    conf = mode()
+    assert do(conf, "compare") == "No changes between working and active configurations.\n"
+    do(conf, f"set {ZT} mtu 1500", f"set {ZT} address 10.0.55.1/32", "commit", "save")
+    do(conf, f"set {ZT} mtu 1600", f"set {ZT} address 10.0.55.2/32", "set interfaces zerotier zt1 disable")
+    expected = (
+        "[interfaces zerotier zt0]\n"
+        '+ address "10.0.55.2/32"\n'
+        '- mtu "1500"\n'
+        '+ mtu "1600"\n'
+        "[interfaces zerotier]\n"
+        "+ zt1 {\n"
+        "+     disable\n"
+        "+ }\n"
+    )
+    assert do(conf, "compare") == do(conf, "compare saved") == do(conf, "compare 0") == expected
+    assert do(conf, "compare commands") == (
+        f"set {ZT} address '10.0.55.2/32'\nset {ZT} mtu '1600'\nset interfaces zerotier zt1 disable\n"
+    )
+    do(conf, "commit")
+    assert do(conf, "compare 0 1") == expected
+    assert do(conf, f"edit {ZT}", "compare 0 1").startswith("[interfaces zerotier zt0]")
+
+
+def test_editing_below_a_level(places: Path) -> None:
+    conf = mode()
+    do(conf, f"edit {ZT}", "set mtu 1500", "edit remote R2", "set prefix 192.0.2.0/24")
+    assert conf.level == ("interfaces", "zerotier", "zt0", "remote", "R2")
+    do(conf, "up")
+    assert conf.level == ("interfaces", "zerotier", "zt0")
+    do(conf, "copy remote R2 to remote R3", "rename remote R2 to remote R4")
+    assert sorted(conf.session.candidate["interfaces"]["zerotier"]["zt0"]["remote"]) == ["R3", "R4"]
+    assert refused(conf, "copy remote R3 to remote R4") == 'Configuration "remote R4" already exists\nCopy failed'
+    assert refused(conf, "rename remote R9 to remote R5") == 'Configuration "remote R9" does not exist\nRename failed'
+    assert refused(conf, "copy remote R3 to remote _").startswith("Name must be")
+    assert do(conf, "exit") == "" and conf.level == ()
+    assert "Cannot exit: configuration modified." in do(conf, "exit")
+    with pytest.raises(Leave):
+        do(conf, "exit discard")
+
+
+def test_comments_go_with_what_they_are_about(places: Path) -> None:
+    conf = mode()
+    do(conf, f"set {ZT} mtu 1500", f"comment {ZT} 'to the branch'", f"comment {ZT} mtu \"as small as theirs\"")
+    assert " /* to the branch */\n" in do(conf, "show").replace("+", " ")
+    assert refused(conf, f"comment {ZT} mtu 1500 x").startswith("Cannot comment on config values")
+    assert refused(conf, "comment interfaces zerotier x") == "Cannot add comment at this level\nComment failed"
+    assert refused(conf, f"comment {ZT} 'a */ b'") == "Cannot use the '*' character in a comment\nComment failed"
+    do(conf, "commit", "save")
+    again = mode()
+    assert again.session.wanted == conf.session.wanted and len(again.session.comments) == 2
+    do(again, f"delete {ZT} mtu")
+    assert list(again.session.comments) == [("interfaces", "zerotier", "zt0")]
+    assert do(again, "compare").startswith("[interfaces zerotier zt0]\n")
+
+
+def test_a_commit_runs_the_script_once_for_what_changed(places: Path) -> None:
+    conf = mode()
+    do(conf, f"set {ZT} mtu 1500", "set interfaces zerotier zt1", "commit")
+    assert sorted(log(places)) == ["zt0 set None", "zt1 set None"]
+    do(conf, "delete interfaces zerotier zt1", f"set {ZT} description x", "commit")
+    assert log(places)[2:] == ["zt1 gone None", "zt0 set x"]
+    assert do(conf, "commit") == "No configuration changes to commit\n"
+
+
+@pytest.mark.parametrize(("text", "ran"), [("refuse me", []), ("break me", ["zt0 set one"])])
+def test_a_commit_that_fails_leaves_everything_as_it_was(places: Path, text: str, ran: list[str]) -> None:
+    conf = mode()
+    do(conf, f"set {ZT} description one", "commit")
+    before = Session(SCHEMA).running
+    count = len(log(places))
+    do(conf, f"set {ZT} description two", f"set interfaces zerotier zt1 description '{text}'")
+    with pytest.raises(SessionError) as error:
+        do(conf, "commit")
+    assert str(error.value).startswith("[ interfaces zerotier zt1 ]\nthis description ")
+    assert str(error.value).endswith("[[interfaces zerotier zt1]] failed\nCommit failed")
+    assert Session(SCHEMA).running == before and conf.session.modified()
+    assert len(archive.revisions()) == 1
+    undone = log(places)[count:]
+    assert undone == (["zt0 set two", "zt1 gone None", "zt0 set one"] if text == "break me" else [])
+    do(conf, "set interfaces zerotier zt1 description fine", "commit")
+    assert "fine" in Session(SCHEMA).text()
+
+
+def test_two_sessions_have_candidates_of_their_own(places: Path) -> None:
+    first, second = mode(), mode()
+    do(first, f"set {ZT} mtu 1500", "commit")
+    do(second, f"set {ZT} description mine")
+    assert do(second, "compare") == '[interfaces zerotier zt0]\n+ description "mine"\n'
+    do(first, f"set {ZT} address 10.0.55.1/32", "commit")
+    do(second, "commit")
+    assert do(first, f"show {ZT}") == " address 10.0.55.1/32\n description mine\n mtu 1500\n"
+
+
+def test_a_commit_waits_for_no_other(places: Path) -> None:
+    conf = mode()
+    do(conf, f"set {ZT} mtu 1500")
+    (places / "run").mkdir(exist_ok=True)
+    with (places / "run/commit.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        with pytest.raises(SessionError, match="temporarily locked due to another commit in progress\nCommit failed"):
+            do(conf, "commit")
+    do(conf, "commit")
+
+
+def test_rollback_through_the_archive(places: Path) -> None:
+    conf = mode()
+    for mtu in (1500, 1600, 1700):
+        do(conf, f"set {ZT} mtu {mtu}", f"commit comment 'mtu {mtu}'")
+    assert [r.comment for r in archive.revisions()] == ["mtu 1700", "mtu 1600", "mtu 1500"]
+    assert "Rollback diff has been applied." in do(conf, "rollback 2")
+    assert do(conf, "compare") == '[interfaces zerotier zt0]\n- mtu "1700"\n+ mtu "1500"\n'
+    do(conf, "commit")
+    assert do(conf, f"show {ZT} mtu") == " mtu 1500\n"
+    assert "no changes to commit" in do(conf, "rollback 0")
+
+
+def test_a_damaged_archive_is_not_in_the_way(places: Path) -> None:
+    conf = mode()
+    do(conf, f"set {ZT} mtu 1500", "commit", f"set {ZT} mtu 1600", "commit")
+    newest = archive.revisions()[0].file
+    newest.write_bytes(newest.read_bytes()[:20])
+    assert len(archive.revisions()) == 1
+    do(conf, f"set {ZT} mtu 1700", "commit")
+    assert len(archive.revisions()) == 2 and archive.revisions()[0].file > newest
+    shutil.rmtree(places / "config/archive")
+    do(conf, f"set {ZT} mtu 1800", "commit")
+    assert len(archive.revisions()) == 1
+
+
+def test_the_archive_keeps_the_newest(places: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(archive, "KEEP", 3)
+    for number in range(6):
+        archive.add(f"// {number}\n", number, "root", "cli", str(number))
+    assert [r.comment for r in archive.revisions()] == ["5", "4", "3"]
+
+
+def test_save_load_and_merge(places: Path) -> None:
+    conf = mode()
+    do(conf, f"set {ZT} mtu 1500", "commit")
+    assert "Done" in do(conf, "save", f"save {places}/other.boot")
+    assert (places / "other.boot").read_text() == (places / "config/config.boot").read_text()
+    assert (places / "config/config.boot").read_text().endswith('// vyos-config-version: "zerotier@1"\n')
+    (places / "more.boot").write_text('interfaces {\n    zerotier zt0 {\n        description "more"\n    }\n}\n')
+    assert do(conf, f"merge {places}/more.boot") == "Merge complete. Use 'commit' to make changes effective.\n"
+    assert "Cannot load: configuration modified." in do(conf, "load")
+    do(conf, "discard", f"load {places}/more.boot")
+    assert do(conf, f"show {ZT}") == '+description more\n-mtu 1500\n'
+    do(conf, "discard")
+    assert do(conf, "load").endswith("No configuration changes to commit.\n")
+
+
+def test_boot_takes_what_it_can(places: Path) -> None:
+    (places / "config/config.boot").write_text(
+        "interfaces {\n    zerotier zt0 {\n        mtu 9\n        description ok\n    }\n"
+        "    zerotier zt1 {\n        description 'refuse me'\n    }\n}\n"
+    )
+    left = Authority(SCHEMA).boot()
+    assert left[0] == f"line 3: set {ZT} mtu '9': MTU must be auto or 1280 to 10000 bytes"
+    assert left[1].startswith("interfaces zerotier zt1: [ interfaces zerotier zt1 ]\nthis description is refused")
+    assert log(places) == ["zt0 set ok"]
+    assert Session(SCHEMA).text() == 'interfaces {\n    zerotier zt0 {\n        description "ok"\n    }\n}\n'
+    assert archive.revisions()[0].via == "boot-config-loader"
+
+
+def test_a_full_disk_stops_a_commit_before_it_does_anything(places: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    conf = mode()
+    do(conf, f"set {ZT} mtu 1500", "commit")
+    before = log(places)
+
+    def full(_descriptor: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("ztsh.store.os.fsync", full)
+    do(conf, f"set {ZT} mtu 1600")
+    with pytest.raises(SessionError) as error:
+        do(conf, "commit")
+    assert "cannot be written (No space left on device); make room" in str(error.value)
+    with pytest.raises(SessionError, match="Save failed"):
+        do(conf, "save")
+    monkeypatch.undo()
+    assert log(places) == before
+    assert not [p for p in (places / "run").iterdir() if p.name.startswith(".")]
+
+
+def test_secrets_are_masked_for_others() -> None:
+    from dataclasses import replace
+
+    from ztsh.schema import load_schema
+    from ztsh.tree import masked
+
+    schema = load_schema(ROOT / "interface-definitions")
+    tag = schema.children["interfaces"].children["zerotier"]
+    tag.children["description"] = replace(tag.children["description"], secret=True)
+    tree = {"interfaces": {"zerotier": {"zt0": {"description": ["hidden"], "mtu": ["1500"]}}}}
+    assert masked(tree, schema)["interfaces"]["zerotier"]["zt0"] == {"description": ["*" * 16], "mtu": ["1500"]}
