@@ -5,6 +5,7 @@
 # make debs                 the Debian packages, in build/debs
 # make lab                  two routers to work in by hand
 # make bench-engines        ENGINES="/path/zerotier-one ztnode": throughput of one instance of each
+# make bench-shell          start of the shell and its own share of a commit
 # make fuzz                 fuzzers of the engine's parsers
 # Everything runs as root on Debian 12 and installs what it needs.
 
@@ -17,7 +18,7 @@ TOOLS := $(shell cat lab/host-packages.txt) build-essential debhelper dh-python 
 export PYTHONPATH := python:packages/ztsh:.
 export PYTHONDONTWRITEBYTECODE := 1
 
-.PHONY: demo test smoketest reference debs lab fuzz bench-engines tools clean check-root
+.PHONY: demo test smoketest reference debs lab fuzz bench-engines bench-shell tools clean check-root
 
 check-root:
 	@[ "$$(id -u)" = 0 ] || { echo "make: this needs root; use sudo"; exit 1; }
@@ -66,6 +67,9 @@ test: debs
 bench-engines: debs
 	@rm -rf build/engine && dpkg -x $(wildcard $(DEBS)/ztnode_*.deb) build/engine
 	@$(PYTHON) -m bench.engines $(patsubst ztnode,build/engine/usr/sbin/ztnode,$(ENGINES))
+
+bench-shell: debs
+	@$(PYTHON) -m bench.shell $(DEBS)/*.deb
 
 smoketest: debs
 	@$(PYTHON) -m lab.smoketest $(DEBS)/*.deb
