@@ -1,4 +1,4 @@
-#!/usr/bin/python3
+#!/usr/bin/python3 -I
 """Op mode of ZeroTier bundles: VyOS's calling convention, nothing else; all that is shown is the library's."""
 
 import sys

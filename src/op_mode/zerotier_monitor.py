@@ -1,4 +1,4 @@
-#!/usr/bin/python3
+#!/usr/bin/python3 -I
 """Op mode of ``monitor zerotier ztN``; all that is shown is the library's."""
 
 import argparse

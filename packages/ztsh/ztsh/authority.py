@@ -20,7 +20,7 @@ from ztsh import archive, places
 from ztsh.commit import CommitFailed, Runner, owners
 from ztsh.differences import Config
 from ztsh.schema import Node
-from ztsh.session import Changes, SessionError, active, below, changed, check, read_config
+from ztsh.session import Changes, SessionError, active, below, changed, check, check_comment, read_config
 from ztsh.store import Replacement, StoreError, group_id, write
 from ztsh.text import FOOTER, render
 from ztsh.tree import apply, copy_tree, delete_path, masked
@@ -66,6 +66,8 @@ class Authority:
         """Carry changes out on top of what others have committed; returns what is to be told."""
         for path in request.changes.added:
             check(self._schema, path)
+        for text in request.changes.comments.values():
+            check_comment(text)
         with self._locked():
             running = active(self._schema)
             wanted = changed(running, request.changes, self._schema)

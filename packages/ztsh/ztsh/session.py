@@ -92,6 +92,14 @@ def check(schema: Node, path: Sequence[str]) -> None:
             raise SessionError(f"Configuration path: [{shown}] requires a value\nSet failed")
 
 
+def check_comment(text: str) -> None:
+    """Whether a text may be a comment. Raises :class:`SessionError`."""
+    if "*" in text:
+        raise SessionError("Cannot use the '*' character in a comment\nComment failed")
+    if not text.isprintable():
+        raise SessionError("A comment is one line of printable characters\nComment failed")
+
+
 def changed(base: Config, changes: Changes, schema: Node) -> Config:
     """A configuration after changes. Comments of what no longer stands go with it."""
     tree = apply(base.tree, schema, changes.gone, changes.added)
@@ -195,10 +203,7 @@ class Session:
         node, is_value = locate(self.schema, path)
         if node.kind == "tag" and not is_value:
             raise SessionError("Cannot add comment at this level\nComment failed")
-        if "*" in text:
-            raise SessionError("Cannot use the '*' character in a comment\nComment failed")
-        if not text.isprintable():
-            raise SessionError("A comment is one line of printable characters\nComment failed")
+        check_comment(text)
         self.comments.pop(tuple(path), None)
         if text:
             self.comments[tuple(path)] = text

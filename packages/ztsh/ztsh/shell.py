@@ -71,7 +71,10 @@ class Shell:
         mark = "#" if self._conf or os.geteuid() == 0 else "$"
         if self._conf:
             return f"[edit{''.join(f' {word}' for word in self._conf.level)}]\n{self._user}@{self._host}{mark} "
-        return f"{self._user}@{self._host}:~{mark} "
+        home, here = os.environ.get("HOME", ""), os.getcwd()
+        if home and (here == home or here.startswith(home + "/")):
+            here = "~" + here[len(home) :]
+        return f"{self._user}@{self._host}:{here}{mark} "
 
     def _line(self, text: str) -> bool:
         """Carry out a line; False ends the shell."""
@@ -91,8 +94,14 @@ class Shell:
 
     def _op_line(self, text: str, line: Line) -> bool:
         word = line.words[0]
-        if word == "exit" or (word == "logout"):
+        if word in ("exit", "logout"):
             return False
+        if word == "cd":  # of this shell, not of one that ends with the line
+            try:
+                os.chdir(os.path.expanduser(line.words[1] if len(line.words) > 1 else "~"))
+            except OSError as error:
+                print(f"cd: {error.strerror}", file=sys.stderr)
+            return True
         if len(word) >= 4 and "configure".startswith(word):
             self._configure()
         else:

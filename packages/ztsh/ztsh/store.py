@@ -30,8 +30,11 @@ class Replacement:
         self._aside = path.with_name(f".{path.name}.{os.getpid()}")
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            with self._aside.open("wb") as file:
-                os.fchmod(file.fileno(), mode)
+            self._aside.unlink(missing_ok=True)
+            # Never through a link that somebody has put there.
+            descriptor = os.open(self._aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+            with open(descriptor, "wb") as file:
+                os.fchmod(descriptor, mode)
                 if os.geteuid() == 0:
                     os.fchown(file.fileno(), -1, group_id())
                 file.write(content)

@@ -85,7 +85,10 @@ def _command(file: Path, words: list[str]) -> None:
 
 def _session(file: Path) -> Session:
     try:
-        data = json.loads(file.read_text())
+        with file.open() as text:
+            if os.fstat(text.fileno()).st_uid != os.getuid():
+                raise FileNotFoundError
+            data = json.load(text)
     except FileNotFoundError:
         raise SessionError("no session was begun by this process; call begin first") from None
     session = Session()
