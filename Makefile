@@ -49,7 +49,7 @@ $(DEBS)/$(1).built: $(wildcard $(shell git ls-files --cached --others --exclude-
 		|| { tail -20 ../../../$(1).log; echo "package $(1) could not be built; the log is build/$(1).log"; exit 1; }
 	@rm -f $(DEBS)/$(1)_*.deb && mv build/tree-$(1)/packages/$(1)_*.deb $(DEBS)/ && rm -rf build/tree-$(1) && touch $$@
 endef
-$(eval $(call package,zerotier-multi,$(HOUSE) README.md))
+$(eval $(call package,zerotier-multi,$(HOUSE) packages/ztsh/ztsh README.md))
 $(eval $(call package,ztsh,))
 $(eval $(call package,ztnode,))
 

@@ -70,7 +70,7 @@ def value_format(name: str) -> str:
 
 def values_of(completion: Completion, tree: Tree, words: Sequence[str] = ()) -> list[str]:
     """Words that a definition offers: its lists, what stands in the configuration, what its scripts print."""
-    found = list(completion.lists)
+    found = completion.words
     for path in completion.paths:
         below = get(tree, path.split())
         found += list(below) if isinstance(below, dict | list) else []
@@ -163,11 +163,11 @@ def op_choices(root: OpNode, tree: Tree, words: Sequence[str]) -> Choices:
     node = found.node
     lines = [("  ", *ENTER)] if node.command else []
     names = sorted(node.children)
-    lines += [("  ", name, node.children[name].help) for name in names]
+    lines += [("  ", name, node.children[name].shown_help) for name in names]
     if node.value is not None:
-        offered = sorted(values_of(node.completion, tree, words), key=natural)
+        offered = sorted(values_of(node.value.completion, tree, words), key=natural)
         names += offered
-        lines += [("  ", word, "") for word in offered] or [("  ", "<text>", node.help)]
+        lines += [("  ", word, "") for word in offered] or [("  ", "<text>", node.value.help)]
     return Choices(names, lines)
 
 

@@ -17,10 +17,16 @@ class OpNode:
 
     name: str = ""
     help: str = ""
+    described: bool = False  # it has properties of its own; others are only the way to what is below
     command: str | None = None
     completion: Completion = Completion()
     children: dict[str, OpNode] = field(default_factory=dict)
     value: OpNode | None = None
+
+    @property
+    def shown_help(self) -> str:
+        """Help about the word: its own, or that of the value it leads to."""
+        return self.help or (self.value.help if self.value else "")
 
 
 def load_op_schema(directories: Iterable[Path]) -> OpNode:
@@ -42,14 +48,14 @@ def _add(parent: OpNode, element: etree._Element, path: Path) -> None:
     if element.tag not in ("node", "tagNode", "leafNode") or not name:
         raise SchemaError(f"{path}:{element.sourceline}: <{element.tag}> is no node with a name")
     node = parent.children.setdefault(name, OpNode(name))
-    helps = element.findtext("properties/help", "")
-    node.help = node.help or helps
     if element.tag == "tagNode":
-        node.value = node.value or OpNode(help=helps)
-        properties = element.find("properties")
-        if properties is not None:
-            node.completion = completion_of(properties)
+        node.value = node.value or OpNode()
         node = node.value
+    properties = element.find("properties")
+    if properties is not None:
+        node.described = True
+        node.help = node.help or properties.findtext("help", "")
+        node.completion = completion_of(properties)
     node.command = element.findtext("command") or node.command
     for child in element.findall("children/*"):
         _add(node, child, path)

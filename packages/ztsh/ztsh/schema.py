@@ -36,11 +36,16 @@ class ValueHelp:
 
 @dataclass(frozen=True)
 class Completion:
-    """Where values for completion come from."""
+    """Where values for completion come from; each list is words with spaces between them."""
 
     lists: tuple[str, ...] = ()
     paths: tuple[str, ...] = ()
     scripts: tuple[str, ...] = ()
+
+    @property
+    def words(self) -> list[str]:
+        """All words of the lists."""
+        return [word for text in self.lists for word in text.split()]
 
 
 @dataclass
@@ -57,6 +62,7 @@ class Node:
     priority: int | None = None
     value_help: tuple[ValueHelp, ...] = ()
     completion: Completion = Completion()
+    described: bool = False  # it has properties of its own; others are only the way to what is below
     constraints: tuple[Constraint, ...] = ()
     groups: tuple[tuple[Constraint, ...], ...] = ()
     error: str = ""
@@ -104,7 +110,7 @@ def _merge(parent: Node, node: Node) -> None:
         parent.children[node.name] = node
         return
     known.owner, known.priority = known.owner or node.owner, known.priority or node.priority
-    known.help = known.help or node.help
+    known.help, known.described = known.help or node.help, known.described or node.described
     for child in node.children.values():
         _merge(known, child)
 
@@ -117,6 +123,7 @@ def _node(element: etree._Element, path: Path) -> Node:
     node = Node(name, kind, owner=element.get("owner"))
     properties = element.find("properties")
     if properties is not None:
+        node.described = True
         _properties(node, properties)
     default = element.find("defaultValue")
     node.default = default.text if default is not None else None
@@ -142,13 +149,11 @@ def _properties(node: Node, element: etree._Element) -> None:
 
 
 def completion_of(properties: etree._Element) -> Completion:
-    """What the ``completionHelp`` parts of a node's properties say."""
+    """What ``completionHelp`` in a node's properties says; where there are several the last counts, as in VyOS."""
     helps = properties.findall("completionHelp")
-    return Completion(
-        tuple(word for item in helps for found in item.findall("list") for word in (found.text or "").split()),
-        tuple(found.text or "" for item in helps for found in item.findall("path")),
-        tuple(found.text or "" for item in helps for found in item.findall("script")),
-    )
+    if not helps:
+        return Completion()
+    return Completion(*(tuple(e.text or "" for e in helps[-1].findall(kind)) for kind in ("list", "path", "script")))
 
 
 def _constraints(element: etree._Element) -> Iterable[Constraint]:

@@ -203,6 +203,7 @@ class Session:
         node, is_value = locate(self.schema, path)
         if node.kind == "tag" and not is_value:
             raise SessionError("Cannot add comment at this level\nComment failed")
+        text = text.strip()
         check_comment(text)
         self.comments.pop(tuple(path), None)
         if text:
