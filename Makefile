@@ -3,22 +3,26 @@
 # make smoketest            the smoketests in VyOS's style, on a router of the lab
 # make reference            writes docs/cli-reference.rst from the XML definitions
 # make debs                 the Debian packages, in build/debs
+# make iso-vyos             a VyOS image with all of it; BRANCH=rolling|circinus|sagitta (docs/vyos.md)
 # make lab                  two routers to work in by hand
 # make bench-engines        ENGINES="/path/zerotier-one ztnode": throughput of one instance of each
 # make bench-shell          start of the shell and its own share of a commit
+# make bench-faults         what flows notice when a path dies: a table over 20 runs of each kind of death
+# make bench-probes         what probing costs, at 32 paths
 # make fuzz                 fuzzers of the engine's parsers
 # Everything runs as root on Debian 12 and installs what it needs.
 
 PYTHON := /usr/bin/python3
 ENGINE ?= ztnode
 DEBS := build/debs
-TOOLS := $(shell cat lab/host-packages.txt) build-essential debhelper dh-python libjansson-dev libmicrohttpd-dev \
+BRANCH ?= rolling
+TOOLS := $(shell cat lab/host-packages.txt) build-essential debhelper dh-python gnupg gpgv libjansson-dev libmicrohttpd-dev \
 	pkgconf python3 python3-hypothesis python3-lxml python3-pip python3-prompt-toolkit \
 	python3-pytest python3-rich python3-systemd tmux
 export PYTHONPATH := python:packages/ztsh:.
 export PYTHONDONTWRITEBYTECODE := 1
 
-.PHONY: demo test smoketest reference debs lab fuzz bench-engines bench-shell tools clean check-root
+.PHONY: demo test smoketest reference debs lab fuzz bench-engines bench-shell bench-faults bench-probes iso-vyos tools clean check-root
 
 check-root:
 	@[ "$$(id -u)" = 0 ] || { echo "make: this needs root; use sudo"; exit 1; }
@@ -68,8 +72,8 @@ bench-engines: debs
 	@rm -rf build/engine && dpkg -x $(wildcard $(DEBS)/ztnode_*.deb) build/engine
 	@$(PYTHON) -m bench.engines $(patsubst ztnode,build/engine/usr/sbin/ztnode,$(ENGINES))
 
-bench-shell: debs
-	@$(PYTHON) -m bench.shell $(DEBS)/*.deb
+bench-shell bench-faults bench-probes: bench-%: debs
+	@$(PYTHON) -m bench.$* $(DEBS)/*.deb
 
 smoketest: debs
 	@$(PYTHON) -m lab.smoketest $(DEBS)/*.deb
@@ -77,6 +81,10 @@ smoketest: debs
 reference: tools
 	@$(PYTHON) -m ztsh.reference interface-definitions op-mode-definitions >build/cli-reference.rst
 	@mv build/cli-reference.rst docs/cli-reference.rst
+
+# IMAGE_ARGS=--dry-run goes as far as VyOS's own dry run does.
+iso-vyos: $(if $(findstring --dry-run,$(IMAGE_ARGS)),,debs)
+	@PYTHONPATH=vyos-build $(PYTHON) -m builder.image --branch $(BRANCH) $(IMAGE_ARGS)
 
 fuzz: tools
 	@apt-get -qq install --no-install-recommends --yes clang libclang-rt-14-dev

@@ -1,0 +1,78 @@
+"""Shared by the tests of the image builder: its package, and small trees like VyOS's to try it on."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+sys.path.insert(0, str(ROOT / "vyos-build"))
+
+NAMES = "(veth|wlan|wwan)"
+# As little of vyos-1x as the edits need.
+VYOS_1X = {
+    "python/vyos/ifconfig/__init__.py":
+        "from vyos.ifconfig.wwan import WWANIf\nfrom vyos.ifconfig.sstpc import SSTPCIf\n",
+    "interface-definitions/include/constraint/interface-name.xml.i": f"<regex>{NAMES}[0-9]+|lo</regex>\n",
+    "interface-definitions/include/constraint/interface-name-with-wildcard.xml.i": f"<regex>{NAMES}(.+)?</regex>\n",
+    "interface-definitions/include/firewall/inbound-interface-no-group.xml.i": f"<regex>{NAMES}</regex>\n",
+    "interface-definitions/include/firewall/outbound-interface-no-group.xml.i": f"<regex>{NAMES}</regex>\n",
+    "interface-definitions/include/firewall/match-interface.xml.i": f"<regex>{NAMES}</regex>\n",
+    "interface-definitions/xml-component-version.xml.in":
+        "<interfaceDefinition>\n  #include <include/version/webproxy-version.xml.i>\n</interfaceDefinition>\n",
+    "python/setup.py": "setup(\n    packages = packages('vyos'),\n)\n",
+    "debian/control":
+        "Source: vyos-1x\n\nPackage: vyos-1x\nArchitecture: amd64\nDepends:\n  dialog,\n\n"
+        "Package: vyos-1x-smoketest\nDepends:\n  vyos-1x\n",
+    ".gitignore": "build/\n",
+}
+
+VYOS_BUILD = {
+    "data/defaults.toml":
+        'vyos_branch = "circinus"\nrelease_train = "circinus"\ndebian_distribution = "bookworm"\n'
+        'vyos_mirror = "http://127.0.0.1:9/vyos"\ndebian_mirror = "http://127.0.0.1:9/debian"\n'
+        'debian_security_mirror = "http://127.0.0.1:9/security"\n',
+    "data/architectures/amd64.toml": 'packages = ["grub-pc"]\n',
+    "data/live-build-config/archives/vyos-dev.pref.chroot": "Package: *\n",
+    "build/vyos-1x/data/config.boot.default":
+        'system {\n    host-name "vyos"\n    login {\n        user vyos {\n        }\n    }\n}\n',
+}
+
+
+def git(tree: Path, *words: str) -> str:
+    """git in a tree, with a name and without anybody's configuration."""
+    who = ["-c", "user.name=t", "-c", "user.email=t@example.com"]
+    command = ["git", "-C", str(tree), *who, *words]
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
+
+
+def write(tree: Path, files: dict[str, str]) -> Path:
+    """Files below a directory."""
+    for name, text in files.items():
+        (tree / name).parent.mkdir(parents=True, exist_ok=True)
+        (tree / name).write_text(text)
+    return tree
+
+
+@pytest.fixture
+def vyos_1x(tmp_path: Path) -> Callable[[str], Path]:
+    """Makes git work trees that look like vyos-1x to the overlay, each with the same single commit."""
+
+    def make(name: str) -> Path:
+        tree = write(tmp_path / name, VYOS_1X)
+        git(tree, "init", "--quiet")
+        git(tree, "add", "--all")
+        git(tree, "commit", "--quiet", "--message=base", "--date=2024-10-21T00:00:00Z")
+        return tree
+
+    return make
+
+
+@pytest.fixture
+def vyos_build(tmp_path: Path) -> Path:
+    """A directory that looks like vyos-build for circinus, with the vyos-1x that it wants inside."""
+    return write(tmp_path / "vyos-build", VYOS_BUILD)

@@ -1,0 +1,19 @@
+"""Empty Debian packages."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+
+def make_deb(into: Path, package: str, version: str, architecture: str = "amd64") -> Path:
+    """A package without files."""
+    tree = into / f".{package}"
+    (tree / "DEBIAN").mkdir(parents=True)
+    (tree / "DEBIAN/control").write_text(
+        f"Package: {package}\nVersion: {version}\nArchitecture: {architecture}\n"
+        "Maintainer: Test <test@example.com>\nDescription: test\n"
+    )
+    path = into / f"{package}_{version}_{architecture}.deb"
+    subprocess.run(["dpkg-deb", "--build", "--root-owner-group", str(tree), str(path)], check=True, capture_output=True)
+    return path

@@ -1,0 +1,162 @@
+"""The overlay on a small tree made here, and on a real vyos-1x where VYOS_1X names a work tree of it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from builder import overlay
+from builder.edits import apply
+from builder.errors import BuildError
+from builder.pins import read_pins
+from builder.vyos1x import EDITS
+from tests.vyos_build.conftest import ROOT, VYOS_1X, git
+
+Make = Callable[[str], Path]
+
+
+def lay(tree: Path) -> list[str]:
+    return overlay.lay(tree, ROOT, git(tree, "rev-parse", "HEAD"))
+
+
+def bytes_and_modes(tree: Path) -> dict[str, tuple[bytes, int]]:
+    return {
+        path.relative_to(tree).as_posix(): (path.read_bytes(), path.stat().st_mode)
+        for path in tree.rglob("*") if path.is_file() and ".git" not in path.parts
+    }
+
+
+def test_everything_is_where_vyos_looks_for_it(vyos_1x: Make) -> None:
+    tree = vyos_1x("tree")
+    lay(tree)
+    for path in (
+        "interface-definitions/interfaces_zerotier.xml.in",
+        "op-mode-definitions/zerotier.xml.in",
+        "src/conf_mode/interfaces_zerotier.py",
+        "src/op_mode/zerotier.py",
+        "src/completion/list_zerotier.sh",
+        "src/systemd/zerotier-multi@.service",
+        "src/systemd/zerotier-pathd.service",
+        "python/zerotier_multi/pathd/daemon.py",
+        "python/vyos/ifconfig/zerotier.py",
+        "smoketest/scripts/cli/test_interfaces_zerotier.py",
+    ):
+        assert (tree / path).is_file(), path
+    assert os.access(tree / "src/conf_mode/interfaces_zerotier.py", os.X_OK)
+    assert not os.access(tree / "python/zerotier_multi/plan.py", os.X_OK)
+    assert "|wwan|zt)" in (tree / "interface-definitions/include/constraint/interface-name.xml.i").read_text()
+    assert not [path for path in tree.rglob("*") if "__pycache__" in path.parts]
+    control = (tree / "debian/control").read_text()
+    assert control.startswith("Source: vyos-1x\n\nPackage: vyos-1x\nConflicts: zerotier-multi\n")
+    assert control.count("Depends:\n  python3-systemd,\n  dialog,\n") == control.count("python3-systemd") == 1
+
+
+def test_repeatable_to_the_byte(vyos_1x: Make) -> None:
+    first, second = vyos_1x("first"), vyos_1x("second")
+    lay(first)
+    lay(second)
+    assert bytes_and_modes(first) == bytes_and_modes(second)
+
+
+def test_a_second_run_changes_nothing_and_says_so(
+    vyos_1x: Make, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tree = vyos_1x("tree")
+    monkeypatch.setattr(overlay, "read_pins", lambda: type("Pins", (), {"vyos_1x": git(tree, "rev-parse", "HEAD")}))
+    assert overlay.main([str(tree)]) == 0
+    before = bytes_and_modes(tree)
+    capsys.readouterr()
+    assert overlay.main([str(tree)]) == 0
+    assert capsys.readouterr().out == f"{tree} carries the overlay already; nothing was changed\n"
+    assert bytes_and_modes(tree) == before
+
+
+def test_a_run_that_was_cut_short_is_finished(vyos_1x: Make) -> None:
+    tree = vyos_1x("tree")
+    lay(tree)
+    whole = bytes_and_modes(tree)
+    (tree / "src/op_mode/zerotier.py").unlink()
+    git(tree, "checkout", "--quiet", "--", "python/setup.py")
+    assert lay(tree) == ["python/setup.py", "src/op_mode/zerotier.py"]
+    assert bytes_and_modes(tree) == whole
+
+
+def test_what_was_built_there_is_no_change(vyos_1x: Make) -> None:
+    tree = vyos_1x("tree")
+    (tree / "build").mkdir()
+    (tree / "build/cache.py").write_text("")
+    assert lay(tree)
+
+
+@pytest.mark.parametrize("path", ["README", "python/setup.py", "src/op_mode/zerotier.py"])
+def test_a_dirty_base_is_refused_and_left_alone(vyos_1x: Make, path: str) -> None:
+    tree = vyos_1x("tree")
+    (tree / path).parent.mkdir(parents=True, exist_ok=True)
+    (tree / path).write_text("somebody's work\n")
+    before = bytes_and_modes(tree)
+    with pytest.raises(BuildError) as refused:
+        lay(tree)
+    assert str(refused.value) == f"{tree} has changes of its own ({path}); give a clean work tree"
+    assert bytes_and_modes(tree) == before
+
+
+def test_an_unknown_base_is_refused(vyos_1x: Make) -> None:
+    tree = vyos_1x("tree")
+    with pytest.raises(BuildError) as refused:
+        overlay.lay(tree, ROOT, "0" * 40)
+    assert str(refused.value) == (
+        f"{tree} stands at {git(tree, 'rev-parse', 'HEAD')[:12]} but the overlay is made for 000000000000; "
+        "check that revision out, or move the pin of vyos-1x in vyos-build/pins.toml"
+    )
+
+
+def test_a_base_that_has_our_files_is_refused(vyos_1x: Make) -> None:
+    tree = vyos_1x("tree")
+    (tree / "src/op_mode").mkdir(parents=True)
+    (tree / "src/op_mode/zerotier.py").write_text("")
+    git(tree, "add", "--all")
+    git(tree, "commit", "--quiet", "--message=theirs")
+    with pytest.raises(BuildError, match=r"^vyos-1x has a src/op_mode/zerotier.py of its own; rename ours"):
+        lay(tree)
+
+
+def test_a_place_that_is_gone_leaves_the_tree_alone(vyos_1x: Make) -> None:
+    tree = vyos_1x("tree")
+    (tree / "python/setup.py").write_text("setup(packages = find_packages())\n")
+    git(tree, "commit", "--quiet", "--all", "--message=theirs")
+    with pytest.raises(BuildError, match=r"^python/setup.py: the place where the library .* was found 0 times"):
+        lay(tree)
+    assert git(tree, "status", "--porcelain") == ""
+
+
+def test_what_is_no_tree(tmp_path: Path, vyos_1x: Make) -> None:
+    with pytest.raises(BuildError, match="cannot be read by git .* give a git work tree$"):
+        overlay.lay(tmp_path, ROOT, "0" * 40)
+    inner = vyos_1x("tree") / "python"
+    with pytest.raises(BuildError, match="lies inside the git work tree .*; give the top of a vyos-1x work tree$"):
+        overlay.lay(inner, ROOT, "0" * 40)
+
+
+def test_every_edit_has_a_reason_and_changes_something() -> None:
+    for edit in EDITS:
+        assert edit.reason
+        assert apply(edit, VYOS_1X[edit.path]) != VYOS_1X[edit.path]
+
+
+# VYOS_1X=<a git work tree of vyos-1x> lays it over the real thing.
+if "VYOS_1X" in os.environ:
+
+    def test_on_a_real_vyos_1x(tmp_path: Path) -> None:
+        tree, pin = tmp_path / "vyos-1x", read_pins().vyos_1x
+        git(tmp_path, "clone", "--quiet", "--shared", "--no-checkout", os.environ["VYOS_1X"], str(tree))
+        git(tree, "checkout", "--quiet", "--detach", pin)
+        assert overlay.lay(tree, ROOT, pin)
+        assert overlay.lay(tree, ROOT, pin) == []
+        template = subprocess.run(
+            [tree / "scripts/transclude-template", "interface-definitions/protocols_ospf.xml.in"],
+            cwd=tree, capture_output=True, text=True, check=True,
+        ).stdout
+        assert "|wwan|zt)[0-9]+" in template

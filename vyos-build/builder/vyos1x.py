@@ -1,0 +1,79 @@
+"""How vyos-1x learns of ztN: the files of this repository that go into it, and the edits to its own."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from builder.edits import Edit
+
+
+@dataclass(frozen=True)
+class Folder:
+    """Files of ours that match ``pattern`` below ``source``; they go below ``target`` in vyos-1x."""
+
+    source: str
+    target: str
+    pattern: str
+
+
+FOLDERS = (
+    Folder("interface-definitions", "interface-definitions", "*.xml.in"),
+    Folder("op-mode-definitions", "op-mode-definitions", "*.xml.in"),
+    Folder("src", "src", "conf_mode/*.py"),
+    Folder("src", "src", "op_mode/*.py"),
+    Folder("src", "src", "completion/*"),
+    Folder("src", "src", "validators/*"),
+    Folder("python", "python", "zerotier_multi/**/*.py"),
+    Folder("smoketest/scripts/cli", "smoketest/scripts/cli", "test_*.py"),
+    Folder("packages/zerotier-multi/systemd", "src/systemd", "*.service"),
+    # What only a vyos-1x tree needs, at the places that it has there.
+    Folder("vyos-build/vyos-1x", ".", "**/*"),
+)
+
+
+def _interface_name(path: str) -> Edit:
+    return Edit(
+        path=f"interface-definitions/include/{path}",
+        reason="ztN is accepted as an interface before its device exists, as at boot",
+        anchor=r"\|wwan\)",
+        replacement="|wwan|zt)",
+    )
+
+
+EDITS = (
+    Edit(
+        path="python/vyos/ifconfig/__init__.py",
+        reason="'show interfaces' and everything else that asks for an interface's section learns of ztN",
+        anchor=r"^from vyos\.ifconfig\.sstpc import SSTPCIf$",
+        replacement=r"\g<0>\nfrom vyos.ifconfig.zerotier import ZeroTierIf",
+    ),
+    _interface_name("constraint/interface-name.xml.i"),
+    _interface_name("constraint/interface-name-with-wildcard.xml.i"),
+    _interface_name("firewall/inbound-interface-no-group.xml.i"),
+    _interface_name("firewall/outbound-interface-no-group.xml.i"),
+    _interface_name("firewall/match-interface.xml.i"),
+    Edit(
+        path="interface-definitions/xml-component-version.xml.in",
+        reason="saved configurations carry the version of our syntax, for migrations to come",
+        anchor=r"^  #include <include/version/webproxy-version\.xml\.i>$",
+        replacement=r"\g<0>\n  #include <include/version/zerotier-version.xml.i>",
+    ),
+    Edit(
+        path="python/setup.py",
+        reason="the library is installed beside the package vyos",
+        anchor=r"packages = packages\('vyos'\)",
+        replacement=r"\g<0> + packages('zerotier_multi')",
+    ),
+    Edit(
+        path="debian/control",
+        reason="zerotier-pathd gets the module through which it reports to systemd",
+        anchor=r"^Package: vyos-1x\n(?:.+\n)*?Depends:\n",
+        replacement=r"\g<0>  python3-systemd,\n",
+    ),
+    Edit(
+        path="debian/control",
+        reason="the add-on package, which has the same files, is kept out",
+        anchor=r"^Package: vyos-1x\n",
+        replacement=r"\g<0>Conflicts: zerotier-multi\nReplaces: zerotier-multi\nProvides: zerotier-multi\n",
+    ),
+)

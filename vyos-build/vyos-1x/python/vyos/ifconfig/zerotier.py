@@ -1,0 +1,17 @@
+"""A ZeroTier bundle as VyOS sees it: the device ztN that holds the loopback address."""
+
+from vyos.ifconfig.interface import Interface
+
+
+@Interface.register
+class ZeroTierIf(Interface):
+    """Made and removed by zerotier-pathd. It has no ``iftype``, so VyOS reads it and never creates it.
+
+    The TAPs of the instances (ztNpK) match no prefix and so are no interfaces of the configuration.
+    """
+
+    definition = {
+        **Interface.definition,
+        'section': 'zerotier',
+        'prefixes': ['zt'],
+    }
