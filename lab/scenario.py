@@ -24,7 +24,7 @@ def loopback6(router: Router) -> str:
 
 def example(
     router: Router, others: Iterable[Router], instances: int, *, transit: Sequence[str] = ("10.14.0.0/28",),
-    families: Sequence[int] = (4,), bundle: int = 0, engine: str = "auto", subnet_length: int | None = None,
+    families: Sequence[int] = (4,), bundle: int = 0, engine: str = "auto", subnet_lengths: Sequence[int] = (),
 ) -> str:  # fmt: skip
     """The design's example, controller-free, for one router and the others of the link."""
     base = f"set interfaces zerotier zt{bundle}"
@@ -36,8 +36,7 @@ def example(
         f"{base} engine {engine}",
         *(f"{base} transit prefix {prefix}" for prefix in transit),
     ]
-    if subnet_length is not None:
-        lines.append(f"{base} transit subnet-length {subnet_length}")
+    lines += [f"{base} transit subnet-length {length}" for length in subnet_lengths]
     if 4 in families:
         lines.append(f"{base} address {loopback(router, bundle)}/32")
     if 6 in families:

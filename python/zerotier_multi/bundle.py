@@ -85,6 +85,7 @@ class Bundle:
     hash_policy: str = "layer4"
     resilient_buckets: int = 128
     resilient_idle: int = 10
+    all_paths_down: str = "withdraw"
     health_disabled: bool = False
     health_interval: int = 200
     health_multiplier: int = 3
@@ -237,6 +238,9 @@ def parse_bundle(name: str, tree: ConfigTree) -> Bundle:
         ),
         resilient_idle=balance.level("resilient").one(
             "idle-timer", number(0, 86400), "give 0 to 86400 seconds", Bundle.resilient_idle
+        ),
+        all_paths_down=balance.one(
+            "all-paths-down", _choice("withdraw", "keep"), "give withdraw or keep", Bundle.all_paths_down
         ),
         health_disabled=health.has("disable"),
         health_interval=health.one(

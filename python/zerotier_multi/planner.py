@@ -75,6 +75,7 @@ def make_plan(bundle: Bundle, topology: Topology, engine: str, offset: int = 0) 
         peers=tuple(_peers(bundle, numbers, remotes)) if bundle.controller_free else (),
         blacklist=_blacklist(bundle, remotes),
         health=HealthPlan(not bundle.health_disabled, bundle.health_interval, bundle.health_multiplier),
+        keep_routes=bundle.all_paths_down == "keep",
     )
 
 

@@ -36,7 +36,7 @@ def test_dual_stack(fresh: Lab, connected: Callable[..., None]) -> None:
 
 def test_three_routers(fresh: Lab, connected: Callable[..., None]) -> None:
     routers = fresh.add_routers(["R1", "R2", "R3"])
-    connected(routers, 2, transit=("10.14.0.0/28",), subnet_length=29)
+    connected(routers, 2, transit=("10.14.0.0/28",), subnet_lengths=(29,))
     for a in routers:
         for b in routers:
             if a is not b:

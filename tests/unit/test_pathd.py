@@ -36,7 +36,7 @@ def always(*_: object) -> bool:
 
 
 def step(have: Observed, now: float = 100.0, usable=always, resilient: bool = True, plans=(PLAN,), first: float = 0.0):
-    want = desired_state(plans, have, usable, resilient, {"zt0": first}, now)
+    want = desired_state(plans, have, usable, resilient, {GROUP: first}, now)
     return want, actions(want, have)
 
 
@@ -87,6 +87,21 @@ def test_from_nothing_to_the_plan_and_then_nothing_more() -> None:
     assert have.groups[GROUP].members == PLAN.groups[0].members and have.groups[GROUP].buckets == 128
     assert have.routes == {Route("10.0.55.2/32", GROUP, "10.0.55.1", rtnl.RT_TABLE_MAIN)}
     assert step(have)[1] == []
+
+
+def test_routes_of_a_remote_without_paths_go_unless_they_shall_stay() -> None:
+    have = settle(Observed(links=all_taps()))
+    assert have.routes
+    none = lambda *_: False  # noqa: E731
+    _want, todo = step(have, usable=none)
+    assert any(isinstance(action, Remove) and isinstance(action.what, Route) for action in todo)
+    kept = replace(PLAN, keep_routes=True)
+    want, _ = step(have, usable=none, plans=(kept,))
+    assert want.routes == have.routes and want.groups[GROUP].members == PLAN.groups[0].members
+    # At the start too, but only once the paths have had their time.
+    fresh = settle(Observed(links=all_taps()), usable=none)
+    assert GROUP in step(fresh, now=100.0, first=100.0, usable=none, plans=(kept,))[0].waiting
+    assert step(fresh, now=103.0, first=100.0, usable=none, plans=(kept,))[0].routes
 
 
 def test_the_first_group_waits_a_moment_for_all_its_members() -> None:

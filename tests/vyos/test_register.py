@@ -114,7 +114,8 @@ def test_added_and_removed_again(box: Box, monkeypatch: pytest.MonkeyPatch) -> N
     assert call(box, "add", monkeypatch) == 0
     added = set(box.state()) - set(before)
     assert "python/vyos/xml_ref/pkg_cache/zerotier_multi_cache.py" in added
-    assert len([p for p in added if p.endswith("node.def")]) == 69 and box.restarts == 1
+    assert len([p for p in added if p.endswith("node.def")]) == len(box.register.template_files()) > 60
+    assert box.restarts == 1
     assert "zerotier" in (box.xml_ref / "cache.py").read_text()
     assert call(box, "add", monkeypatch) == 0  # an upgrade of the package
     assert call(box, "remove", monkeypatch) == 0

@@ -217,7 +217,7 @@ def path_entry(snapshot: Snapshot, plan: Plan, path: PathPlan) -> Data:
         "peer_node": node,
         "link": reached.link,
         "underlay_address": reached.address,
-        "latency_ms": reached.latency_ms,
+        "latency_ms": reached.latency_ms if told.get("rtt_ms") is None else told["rtt_ms"],
         "loss": told.get("loss"),
         "state": path_state(snapshot, plan, path),
         "since": told.get("since"),
@@ -240,7 +240,8 @@ def bundle_warnings(snapshot: Snapshot, plan: Plan) -> list[str]:
     for instance in plan.instances:
         name, unit = f"{plan.bundle}/{instance.number}", snapshot.unit(instance)
         if not unit.pid:
-            found.append(f"{name} does not run ({unit.active}); see: journalctl -u {_short(instance)}")
+            why = ", ".join(part for part in (unit.active, unit.end, _restarts(unit.restarts)) if part)
+            found.append(f"{name} does not run ({why}); see: journalctl -u {_short(instance)}")
         elif snapshot.answer(instance).status is None:
             found.append(f"{name} runs but does not answer; see: journalctl -u {_short(instance)}")
         elif instance.device not in snapshot.kernel.links:
@@ -255,6 +256,10 @@ def bundle_warnings(snapshot: Snapshot, plan: Plan) -> list[str]:
     if plan.instances and not plan.paths:
         found.append(f"{plan.bundle} has no path: {_why_no_path(plan)}")
     return found
+
+
+def _restarts(count: int) -> str:
+    return f"restarted {count} times" if count else ""
 
 
 def _short(instance: InstancePlan) -> str:

@@ -24,7 +24,7 @@ from zerotier_multi.ztapi import ApiError, ZeroTierApi
 WINDOW = 0.5  # seconds between the two readings that a rate is made of
 API_PATIENCE = 1.0  # seconds for one answer of an instance
 _TICKS = os.sysconf("SC_CLK_TCK")
-_UNIT_PROPERTIES = "ActiveState,MainPID,NRestarts,ActiveEnterTimestampMonotonic,MemoryCurrent"
+_UNIT_PROPERTIES = "ActiveState,MainPID,NRestarts,ActiveEnterTimestampMonotonic,MemoryCurrent,Result,ExecMainStatus"
 
 
 def require_root() -> None:
@@ -155,6 +155,8 @@ def parse_unit(block: str, now: float) -> Unit:
         pid=pid,
         restarts=_number(values.get("NRestarts")),
         uptime=max(0.0, now - entered) if pid and entered else None,
+        result=values.get("Result", ""),
+        exit_status=_number(values.get("ExecMainStatus")),
         cgroup_memory=int(memory) if memory.isdigit() and int(memory) < 1 << 60 else None,
     )
 

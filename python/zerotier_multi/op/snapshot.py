@@ -51,6 +51,24 @@ class Unit:
     restarts: int = 0
     uptime: float | None = None
     cgroup_memory: int | None = None  # bytes
+    result: str = ""  # systemd's word for how it ended last: success, exit-code, signal, oom-kill …
+    exit_status: int = 0  # exit code, or the signal's number
+
+    @property
+    def end(self) -> str:
+        """How it ended last, in words; empty when there is nothing to say."""
+        match self.result:
+            case "exit-code":
+                return f"exit code {self.exit_status}"
+            case "signal" | "core-dump":
+                return f"signal {self.exit_status}"
+            case "oom-kill":
+                return "out of memory"
+            case "start-limit-hit":
+                return "failed too often in a row"
+            case "" | "success":
+                return ""
+        return self.result
 
 
 @dataclass(frozen=True)

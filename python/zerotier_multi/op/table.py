@@ -15,7 +15,7 @@ _COLOURS = {
     "up": 32, "direct": 32,
     "degraded": 33, "relayed": 33, "waiting": 33, "drained": 33, "unknown": 33, "Warning:": 33,
     "disabled": 33,
-    "down": 31, "none": 31, "no device": 31, "link down": 31, "admin down": 31, "missing": 31, "failed": 31,
+    "down": 31, "remote down": 31, "held down": 33, "none": 31, "no device": 31, "link down": 31, "admin down": 31, "missing": 31, "failed": 31,
 }  # fmt: skip
 
 
@@ -109,6 +109,11 @@ def mbit(bits: int | None) -> str:
 def mebibytes(count: int | None) -> str:
     """Bytes as MiB."""
     return "-" if count is None else f"{count / (1 << 20):.1f}"
+
+
+def milliseconds(value: float | None) -> str:
+    """Milliseconds, with one digit behind the point below 10."""
+    return "-" if value is None else f"{value:.1f}" if value < 10 else f"{value:.0f}"
 
 
 def percent(share: float | None) -> str:

@@ -12,6 +12,7 @@ from zerotier_multi.op.table import (
     duration,
     mbit,
     mebibytes,
+    milliseconds,
     pairs,
     percent,
     state,
@@ -162,7 +163,7 @@ def paths(data: Data, colour: bool) -> str:
         rows = [
             [
                 str(p["instance"]), p["next_hop"], dash(p["peer_node"]), dash(p["underlay_address"]),
-                state(dash(p["link"]), colour), dash(p["latency_ms"]), percent(p["loss"]), state(p["state"], colour),
+                state(dash(p["link"]), colour), milliseconds(p["latency_ms"]), percent(p["loss"]), state(p["state"], colour),
                 duration(None if p["since"] is None else data["now"] - p["since"]),
             ]
             for p in data["paths"]

@@ -21,19 +21,26 @@ from zerotier_multi.netlink import EventSocket, Message
 from zerotier_multi.pathd.actions import actions
 from zerotier_multi.pathd.control import ControlSocket
 from zerotier_multi.pathd.desired import Observed, desired_state
+from zerotier_multi.pathd.hangs import Hangs
 from zerotier_multi.pathd.inotify import FileWatch
 from zerotier_multi.pathd.kernel import describe, observe, perform, supports_resilient_groups
 from zerotier_multi.pathd.plans import Plans
+from zerotier_multi.pathd.prober import Prober
 from zerotier_multi.pathd.revive import Revival
 from zerotier_multi.pathd.since import Since
 from zerotier_multi.pathd.sysctls import GLOBAL, RP_FILTER_ALL, Sysctls, router_wide
+from zerotier_multi.pathd.targets import targets
 from zerotier_multi.plan import PathPlan, Plan
 
 log = logging.getLogger("pathd")
 
 AUDIT = 60.0  # seconds between looks without an event, for what has no event
 RETRY = 1.0  # seconds until a refused action is tried again
+DRAIN_PATIENCE = 0.5  # seconds that the remotes get to leave a path that is drained
 MAX_PASSES = 8  # every pass brings the state nearer; more would be a fight with somebody
+
+# The prober's verdicts in the words of the status.
+_STATES = {"up": "waiting", "down": "down", "held": "held down", "refused": "remote down", "unknown": "waiting"}
 
 _GROUPS = [
     rtnl.GROUP_LINK,
@@ -73,7 +80,7 @@ class Daemon:
         self._plan_list: list[Plan] = []
         self._resilient = supports_resilient_groups(self._rtnl)
         self._drained: dict[str, int] = {}  # device -> ifindex that carries no new traffic
-        self._first_seen: dict[str, float] = {}
+        self._waiting_since: dict[int, float] = {}  # group -> when it began to wait for its members
         self._revival = Revival()
         self._problems: list[str] = []
         self._observed = Observed()
@@ -87,6 +94,9 @@ class Daemon:
         self._selector.register(self._events, selectors.EVENT_READ, self._kernel_event)
         self._watch = FileWatch([self._sysctls.path(name) for name in GLOBAL])
         self._selector.register(self._watch, selectors.EVENT_READ, self._sysctl_event)
+        self._prober = Prober(self._selector, self.reconcile)
+        self._hangs = Hangs(self._selector, self._kill_hung)
+        self._seen: set[str] = set()  # devices that have been there in this daemon's life
         self._control = ControlSocket(self._selector, self._request)
         self._signals()
 
@@ -97,7 +107,11 @@ class Daemon:
         while self._running:
             for key, _mask in self._selector.select(self._timeout()):
                 key.data()
+            if (due := self._prober.wake) is not None and due <= time.monotonic():
+                self._prober.work()
             now = time.monotonic()
+            if (due := self._hangs.wake) is not None and due <= now:
+                self._hangs.work(now)
             if any(at is not None and at <= now for at in (self._retry, self._wake, self._revival.wake, self._audit_at)):
                 self.reconcile()
             sd.notify("WATCHDOG=1")
@@ -155,16 +169,21 @@ class Daemon:
     def sync(self) -> None:
         """Read the plans and bring the kernel to them."""
         self._plan_list = self._plans.load()
+        self._hangs.configure({i.unit: i.port for plan in self._plan_list for i in plan.instances}, time.monotonic())
         self.reconcile()
 
     def _drain(self, devices: list[str]) -> None:
         links = self._rtnl.links()
         self._drained.update({d: links[d].index for d in devices if d in links})
         self.reconcile()
+        paths = (path for plan in self._plan_list for path in plan.paths)
+        self._prober.wait_for_peers([p.nexthop_id for p in paths if p.device in devices], DRAIN_PATIENCE)
 
-    def _usable(self, _plan: Plan, path: PathPlan, link: rtnl.Link) -> bool:
-        """Whether a path whose device is there may carry traffic. Verdicts of probing belong here."""
-        return self._drained.get(path.device) != link.index
+    def _usable(self, plan: Plan, path: PathPlan, link: rtnl.Link) -> bool:
+        """Whether a path whose device is there may carry traffic."""
+        if self._drained.get(path.device) == link.index:
+            return False
+        return not plan.health.enabled or self._prober.verdict(path.nexthop_id) == "up"
 
     def reconcile(self) -> None:
         """Look at the kernel and mend what differs, until nothing does or nothing helps."""
@@ -177,8 +196,9 @@ class Daemon:
                 break
             if not done or problems:
                 break
-        paths = [path for plan in self._plan_list for path in plan.paths]
-        problems = [*problems, *self._since.note({path.nexthop_id: self._path_state(path) for path in paths})]
+        self._prober.applied(self._up)
+        states = {path.nexthop_id: self._path_state(plan, path) for plan in self._plan_list for path in plan.paths}
+        problems = [*problems, *self._since.note(states)]
         for problem in problems:
             if problem not in self._problems:
                 log.warning("%s", problem)
@@ -192,17 +212,21 @@ class Daemon:
         """One look and what follows from it: whether anything was done, and what went wrong."""
         now = time.monotonic()
         have = self._observed = observe(self._rtnl)
-        self._note_devices(have, now)
+        self._forget_drained(have)
+        drained = {p.nexthop_id for plan in self._plan_list for p in plan.paths if p.device in self._drained}
+        in_use = {member for group in have.groups.values() for member in group.members}
+        self._prober.configure(targets(self._plan_list, have), drained, in_use)
         want = desired_state(
             self._plan_list,
             have,
             self._usable,
             self._resilient,
-            self._first_seen,
+            self._waiting_since,
             now,
             self._sysctls.read(RP_FILTER_ALL) or "0",
         )
         self._wake = want.wake
+        self._waiting_since = {group: self._waiting_since.get(group, now) for group in want.waiting}
         self._managed = {have.links[name].index for name in want.devices if name in have.links}
         self._up = {member for group in want.groups.values() for member in group.members}
         problems = [*self._plans.problems, *want.problems, *self._sysctls.apply(want.sysctls)]
@@ -219,31 +243,41 @@ class Daemon:
                 log.info("%s", describe(action))
         return bool(todo), problems
 
-    def _note_devices(self, have: Observed, now: float) -> None:
-        for plan in self._plan_list:
-            if any(i.device in have.links for i in plan.instances):
-                self._first_seen.setdefault(plan.bundle, now)
-            else:
-                self._first_seen.pop(plan.bundle, None)
+    def _forget_drained(self, have: Observed) -> None:
+        """A device that was made anew is no longer drained."""
         gone = [d for d, index in self._drained.items() if d not in have.links or have.links[d].index != index]
         for device in gone:
             del self._drained[device]
 
     def _revive(self, now: float) -> None:
-        missing = {
-            i.device: i.unit for plan in self._plan_list for i in plan.instances if i.device not in self._observed.links
-        }
-        for device in self._revival.due(missing, now):
-            log.warning("device %s is missing; starting %s again", device, missing[device])
+        """Start instances again whose device is missing.
+
+        One whose device has been there has lost it, and a process that still runs does not make it anew; one whose
+        device has not come yet may be waiting for its controller.
+        """
+        units = {i.device: i.unit for plan in self._plan_list for i in plan.instances}
+        self._seen = (self._seen | set(self._observed.links)) & set(units)
+        for device in self._revival.due(set(units) - set(self._observed.links), now):
+            verb = "restart" if device in self._seen else "start"
+            log.warning("device %s is missing; %sing %s", device, verb, units[device])
             try:
-                systemd.systemctl("reset-failed", missing[device], check=False)
-                systemd.systemctl("start", "--no-block", missing[device])
+                systemd.systemctl("reset-failed", units[device], check=False)
+                systemd.systemctl(verb, "--no-block", units[device])
             except systemd.SystemdError as error:
                 log.warning("%s", error)
 
+    def _kill_hung(self, unit: str) -> None:
+        """A process that does not answer may not end in order either; systemd starts it again."""
+        log.warning("%s runs but does not answer; killing it", unit)
+        try:
+            systemd.systemctl("kill", "--signal=KILL", unit)
+        except systemd.SystemdError as error:
+            log.warning("%s", error)
+
     def _timeout(self) -> float:
         now = time.monotonic()
-        moments = [at for at in (self._retry, self._wake, self._revival.wake, self._audit_at) if at is not None]
+        alarms = (self._retry, self._wake, self._revival.wake, self._audit_at, self._prober.wake, self._hangs.wake)
+        moments = [at for at in alarms if at is not None]
         watchdog = AUDIT / 4  # WatchdogSec= of the unit is longer
         return max(0.0, min([watchdog, *(at - now for at in moments)]))
 
@@ -260,24 +294,29 @@ class Daemon:
 
     def _bundle_status(self, plan: Plan) -> dict[str, Any]:
         return {
-            "paths": [
-                {
-                    "remote": path.remote,
-                    "instance": path.instance,
-                    "family": path.family,
-                    "device": path.device,
-                    "via": path.via,
-                    "state": self._path_state(path),
-                    "since": self._since.unix(path.nexthop_id, time.time()),
-                }
-                for path in plan.paths
-            ],
+            "paths": [self._path_status(plan, path) for path in plan.paths],
             "routes": sorted(r.prefix for r in plan.routes if any(o.prefix == r.prefix for o in self._observed.routes)),
         }
 
-    def _path_state(self, path: PathPlan) -> str:
+    def _path_status(self, plan: Plan, path: PathPlan) -> dict[str, Any]:
+        rtt, loss = self._prober.measures(path.nexthop_id)
+        return {
+            "remote": path.remote,
+            "instance": path.instance,
+            "family": path.family,
+            "device": path.device,
+            "via": path.via,
+            "state": self._path_state(plan, path),
+            "since": self._since.unix(path.nexthop_id, time.time()),
+            "rtt_ms": None if rtt is None else round(rtt * 1000, 3),
+            "loss": None if loss is None else round(loss, 4),
+        }
+
+    def _path_state(self, plan: Plan, path: PathPlan) -> str:
         if path.nexthop_id in self._up:
             return "up"
         if path.device not in self._observed.links:
             return "no device"
-        return "drained" if path.device in self._drained else "waiting"
+        if path.device in self._drained:
+            return "drained"
+        return "waiting" if not plan.health.enabled else _STATES[self._prober.verdict(path.nexthop_id)]

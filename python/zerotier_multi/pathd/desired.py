@@ -51,6 +51,7 @@ class Desired:
     routes: set[Route] = field(default_factory=set)
     sysctls: dict[str, str] = field(default_factory=dict)
     problems: list[str] = field(default_factory=list)
+    waiting: set[int] = field(default_factory=set)  # groups that wait for the rest of their members
     wake: float | None = None
 
 
@@ -76,21 +77,21 @@ def desired_state(
     observed: Observed,
     usable: Usable,
     resilient: bool,
-    first_seen: Mapping[str, float],
+    waiting_since: Mapping[int, float],
     now: float,
     rp_filter_all: str = "0",
 ) -> Desired:
     """Everything that shall stand for ``plans``.
 
     ``usable`` tells whether a path whose device is there may carry traffic (health, draining);
-    ``resilient`` whether the kernel has resilient groups; ``first_seen`` when the first member of a bundle
-    appeared, in the seconds of ``now``.
+    ``resilient`` whether the kernel has resilient groups; ``waiting_since`` since when, in the seconds of ``now``, a
+    group waits for the rest of its members.
     """
     want = Desired()
     for plan in plans:
         if plan.instances:
             _bundle(want, plan, observed, rp_filter_all)
-            _paths(want, plan, observed, usable, resilient, first_seen.get(plan.bundle, now), now)
+            _paths(want, plan, observed, usable, resilient, waiting_since, now)
     return want
 
 
@@ -127,7 +128,7 @@ def _bundle(want: Desired, plan: Plan, observed: Observed, rp_filter_all: str) -
             want.neighbours.add(Neighbour(link.index, path.via, path.lladdr))
 
 
-def _ready(plan: Plan, path: PathPlan, instance: InstancePlan | None, observed: Observed) -> Link | None:
+def ready(plan: Plan, path: PathPlan, instance: InstancePlan | None, observed: Observed) -> Link | None:
     """The device of a path when the kernel would take a next hop over it: up, carrier, addressed."""
     link = observed.links.get(path.device)
     if instance is None or link is None or link.kind != "tun" or not (link.up and link.carrier):
@@ -137,14 +138,20 @@ def _ready(plan: Plan, path: PathPlan, instance: InstancePlan | None, observed: 
 
 
 def _paths(
-    want: Desired, plan: Plan, observed: Observed, usable: Usable, resilient: bool, first_seen: float, now: float
+    want: Desired,
+    plan: Plan,
+    observed: Observed,
+    usable: Usable,
+    resilient: bool,
+    waiting_since: Mapping[int, float],
+    now: float,
 ) -> None:
     vrf = _master(Desired(), plan, observed)
     if vrf is None:
         return
     carrying: set[int] = set()
     for path in plan.paths:
-        link = _ready(plan, path, plan.instance(path.instance), observed)
+        link = ready(plan, path, plan.instance(path.instance), observed)
         if link is None:
             continue
         want.nexthops[path.nexthop_id] = NextHop(path.nexthop_id, link.index, path.via)
@@ -152,12 +159,17 @@ def _paths(
             carrying.add(path.nexthop_id)
     standing: dict[int, int] = {}
     for group in plan.groups:
+        number = _group_id(group, resilient, observed)
         members = tuple(m for m in group.members if m in carrying)
+        complete = len(members) == len(group.members)
+        if not members and plan.keep_routes:
+            members = tuple(m for m in group.members if m in want.nexthops)
         if not members:
             continue
-        number = _group_id(group, resilient, observed)
-        if number not in observed.groups and len(members) < len(group.members) and now < first_seen + GROUP_GRACE:
-            want.wake = min(want.wake or first_seen + GROUP_GRACE, first_seen + GROUP_GRACE)
+        end = waiting_since.get(group.group_id, now) + GROUP_GRACE
+        if number not in observed.groups and not complete and now < end:
+            want.waiting.add(group.group_id)
+            want.wake = min(want.wake or end, end)
             continue
         buckets = group.buckets if resilient else 0
         want.groups[number] = NextHopGroup(number, members, buckets, group.idle_timer if resilient else 0)

@@ -1,0 +1,181 @@
+"""``make bench-faults``: what flows notice when a path dies, p50 and p95 over many runs, by the kind of death.
+
+Two routers, four instances each, 32 UDP flows that are echoed every 10 ms. "hit" are flows that went over the dead
+path in either direction; their gap is the longest time without an echo. Of the others every lost packet counts, and
+every one whose path has changed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import statistics
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+from lab import Lab, Router
+from lab.flows import Flows
+from lab.scenario import connect, processes, wait_paths
+
+INSTANCES, FLOWS, DEAD, BUCKETS = 4, 32, 2, 128
+
+
+@dataclass(frozen=True)
+class Fault:
+    """A way for path 2 to die, and the way back."""
+
+    name: str
+    strike: Callable[[Router, Router], None]
+    mend: Callable[[Router, Router], None]
+    limit: float | None  # seconds, p95 of the gaps of the flows that are hit; None: they must lose nothing
+
+
+def _signal(number: str, far: bool) -> Callable[[Router, Router], None]:
+    def call(near_router: Router, far_router: Router) -> None:
+        router = far_router if far else near_router
+        router.run(["systemctl", "kill", "--kill-whom=main", f"--signal={number}", f"zerotier-multi@zt0-{DEAD}.service"])
+
+    return call
+
+
+def _nothing(_near: Router, _far: Router) -> None:
+    return
+
+
+def _cut(hook: str, far: bool) -> Callable[[Router, Router], None]:
+    """Drop what the instance's port sends or gets."""
+    port = 9993 + DEAD - 1
+    match = {"output": f"udp sport {port}", "input": f"udp dport {port}"}
+
+    def call(near_router: Router, far_router: Router) -> None:
+        router = far_router if far else near_router
+        hooks = ("input", "output") if hook == "both" else (hook,)
+        rules = "".join(f"chain {h} {{ type filter hook {h} priority 0; {match[h]} drop; }}\n" for h in hooks)
+        router.run(["nft", "-f", "-"], text_input=f"table inet fault {{\n{rules}}}\n")
+
+    return call
+
+
+def _uncut(near: Router, far: Router) -> None:
+    for router in (near, far):
+        router.run(["nft", "delete", "table", "inet", "fault"], check=False)
+
+
+def _restart(near: Router, _far: Router) -> None:
+    near.run(["ztsh", "restart", "zerotier", "zt0", "instance", str(DEAD)])
+
+
+FAULTS = [
+    Fault("SIGKILL of an instance here", _signal("KILL", False), _nothing, 0.300),
+    Fault("SIGKILL of an instance at the far end", _signal("KILL", True), _nothing, 0.900),
+    Fault("SIGSTOP here", _signal("STOP", False), _signal("CONT", False), 0.900),
+    Fault("SIGSTOP at the far end", _signal("STOP", True), _signal("CONT", True), 0.900),
+    Fault("underlay cut both ways", _cut("both", False), _uncut, 0.900),
+    Fault("underlay cut one way, from here", _cut("output", False), _uncut, 0.900),
+    Fault("underlay cut one way, to here", _cut("input", False), _uncut, 0.900),
+    Fault("restart on purpose", _restart, _nothing, None),
+]
+
+
+@dataclass
+class Outcome:
+    """What the runs of one fault came to."""
+
+    gaps: list[float] = field(default_factory=list)
+    hit_lost: int = 0
+    others_lost: int = 0
+    others_moved: int = 0
+    others: int = 0
+
+
+def run(near: Router, far: Router, fault: Fault, first: int, outcome: Outcome) -> None:
+    """One run: flows, death, what they saw; afterwards all paths are back."""
+    flows = Flows(near, far, FLOWS, first=first)
+    device = f"zt0p{DEAD}"
+    try:
+        before = flows.devices
+        time.sleep(0.5)  # traffic before the fault; its length is part of the method
+        fault.strike(near, far)
+        time.sleep(2.0)  # and after it
+        seen = flows.end()
+    finally:
+        flows.kill()
+    during = Flows(near, far, FLOWS, first=first)
+    after = during.devices
+    during.kill()
+    fault.mend(near, far)
+    for (there, back), flow, now in zip(before, seen, after, strict=True):
+        if device in (there, back):
+            outcome.gaps.append(flow.gap)
+            outcome.hit_lost += flow.lost
+        else:
+            outcome.others += 1
+            outcome.others_lost += flow.lost
+            outcome.others_moved += now != (there, back) and device not in now
+    for router in (near, far):
+        router.wait(lambda r=router: len(processes(r)) == INSTANCES, what="all instances")
+        # A path that falls again and again is held down; each run is a first fall.
+        router.run(["systemctl", "restart", "zerotier-pathd"])
+    wait_paths([near, far], INSTANCES)
+    for router in (near, far):
+        # Buckets that nobody uses move back, so that each run begins with even shares.
+        router.wait(lambda r=router: _least_share(r) >= BUCKETS // INSTANCES - 1, timeout=60, what="even shares of buckets")
+
+
+def _least_share(router: Router) -> int:
+    answer = router.json(["ip", "-j", "nexthop", "bucket", "list"]) or []
+    count = Counter(bucket["bucket"]["nhid"] for bucket in answer)
+    return min(count.values()) if len(count) == INSTANCES else 0
+
+
+def percentile(values: Sequence[float], share: float) -> float:
+    """The value below which so many of the values lie."""
+    ordered = sorted(values)
+    return ordered[min(len(ordered) - 1, int(share * len(ordered)))]
+
+
+def main() -> int:
+    """Entry point."""
+    parser = argparse.ArgumentParser(prog="bench.faults")
+    parser.add_argument("--runs", type=int, default=20)
+    parser.add_argument("--only", type=int, action="append", help="number of a fault, from 1; may be given again")
+    parser.add_argument("debs", type=Path, nargs="+")
+    arguments = parser.parse_args()
+    table = Table(title=f"{INSTANCES} instances, {FLOWS} UDP flows of 100 packets/s each, echoed; {arguments.runs} runs; ms")
+    for title in ("path 2 dies by", "flows hit", "gap p50", "gap p95", "worst", "limit p95", "lost of hit", "others", "lost", "moved"):
+        table.add_column(title, justify="left" if title.startswith("path") else "right")
+    good = True
+    chosen = [f for n, f in enumerate(FAULTS, start=1) if not arguments.only or n in arguments.only]
+    with Lab(arguments.debs) as lab:
+        near, far = lab.add_routers(["R1", "R2"])
+        connect([near, far], INSTANCES)
+        for router in (near, far):
+            router.must_configure("set interfaces zerotier zt0 balance resilient idle-timer 1")
+        numbers = itertools.count()
+        for fault in chosen:
+            outcome = Outcome()
+            for number in range(arguments.runs):
+                # Buckets that are in use stay where they are, so every run has flows of its own.
+                run(near, far, fault, 20000 + FLOWS * next(numbers), outcome)
+                print(f"{fault.name}: {number + 1}/{arguments.runs}", file=sys.stderr)
+            worst = percentile(outcome.gaps, 0.95)
+            good &= worst <= fault.limit if fault.limit is not None else outcome.hit_lost == 0
+            good &= outcome.others_lost == outcome.others_moved == 0
+            table.add_row(
+                fault.name, str(len(outcome.gaps)), *(f"{v * 1e3:.0f}" for v in (statistics.median(outcome.gaps), worst, max(outcome.gaps))),
+                f"{fault.limit * 1e3:.0f}" if fault.limit else "no loss", str(outcome.hit_lost), str(outcome.others), str(outcome.others_lost),
+                str(outcome.others_moved),
+            )  # fmt: skip
+    Console(width=130).print(table)
+    return 0 if good else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

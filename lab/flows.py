@@ -1,0 +1,133 @@
+"""Many small UDP flows between two routers, echoed, and what happens to each while something breaks.
+
+Each flow sends every 10 ms from a port of its own and notes when the echoes come: so a gap in either direction
+shows, to 10 ms.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from dataclasses import dataclass
+
+from lab.router import Router
+from lab.scenario import loopback
+
+PERIOD = 0.01
+PORT = 7000
+
+_ECHO = """
+import socket, sys
+family = socket.AF_INET6 if ":" in sys.argv[1] else socket.AF_INET
+sock = socket.socket(family, socket.SOCK_DGRAM)
+sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 22)
+sock.bind((sys.argv[1], int(sys.argv[2])))
+print("ready", flush=True)
+while True:
+    data, source = sock.recvfrom(64)
+    try:
+        sock.sendto(data, source)
+    except OSError:
+        pass
+"""
+# Ends with the line "end" on standard input; then prints what each flow saw.
+_CLIENT = """
+import json, selectors, socket, struct, sys, time
+own, other, port, first, count, period = sys.argv[1], sys.argv[2], *map(int, sys.argv[3:6]), float(sys.argv[6])
+family = socket.AF_INET6 if ":" in own else socket.AF_INET
+selector = selectors.DefaultSelector()
+socks = []
+for n in range(count):
+    sock = socket.socket(family, socket.SOCK_DGRAM)
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 20)
+    sock.bind((own, first + n)); sock.connect((other, port)); sock.setblocking(False)
+    selector.register(sock, selectors.EVENT_READ, n)
+    socks.append(sock)
+selector.register(sys.stdin, selectors.EVENT_READ, None)
+sent, got, last, gaps = [0] * count, [0] * count, [0.0] * count, [(0.0, 0.0)] * count
+begin = time.monotonic()
+due, running, ending = begin, True, None
+print("ready", flush=True)
+while ending is None or time.monotonic() < ending:
+    now = time.monotonic()
+    if running and now >= due:
+        for n, sock in enumerate(socks):
+            try:
+                sock.send(struct.pack("!I", sent[n]))
+            except OSError:
+                pass
+            sent[n] += 1
+        due += period
+        if due < now - 0.1: due = now
+    for key, _ in selector.select(max(0.0, min(due - now, 0.05)) if running else 0.02):
+        if key.data is None:
+            sys.stdin.readline()
+            selector.unregister(sys.stdin)
+            running, ending = False, time.monotonic() + 0.5
+            continue
+        try:
+            while True:
+                key.fileobj.recv(64)
+                at = time.monotonic()
+                n = key.data
+                if last[n] and at - last[n] > gaps[n][0]: gaps[n] = (at - last[n], last[n] - begin)
+                last[n] = at; got[n] += 1
+        except OSError:
+            pass
+end = time.monotonic() - 0.5
+for n in range(count):
+    if end - last[n] > gaps[n][0]: gaps[n] = (end - (last[n] or begin), (last[n] or begin) - begin)
+print(json.dumps([{"sent": s, "lost": s - g, "gap": gap[0], "at": gap[1]} for s, g, gap in zip(sent, got, gaps)]))
+"""
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What a flow saw: packets sent, echoes that never came, the longest time without one and when it began (s)."""
+
+    sent: int
+    lost: int
+    gap: float
+    at: float
+
+
+class Flows:
+    """Flows that run until :meth:`end`. ``devices`` are the member devices there and back of each.
+
+    ``first`` is the port of the first one; other ports are other flows to the kernel's hash.
+    """
+
+    def __init__(
+        self, client: Router, server: Router, count: int = 32, *, first: int = 20000, addresses: tuple[str, str] | None = None
+    ) -> None:
+        own, other = addresses or (loopback(client), loopback(server))
+        self.devices = [
+            (_device(client, own, first + n, other, PORT), _device(server, other, PORT, own, first + n)) for n in range(count)
+        ]
+        self._server = server.popen(["/usr/bin/python3", "-c", _ECHO, other, str(PORT)])
+        assert self._server.stdout and self._server.stdout.readline() == "ready\n"
+        command = ["/usr/bin/python3", "-c", _CLIENT, own, other, str(PORT), str(first), str(count), str(PERIOD)]
+        self._client = subprocess.Popen(
+            client.command(["setpriv", "--pdeathsig", "KILL", *command]),
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+        )  # fmt: skip
+        assert self._client.stdout and self._client.stdout.readline() == "ready\n"
+
+    def end(self) -> list[Seen]:
+        """Stop sending, wait for the last echoes, and tell what each flow saw."""
+        output, _ = self._client.communicate("end\n", timeout=30)
+        self.kill()
+        return [Seen(**flow) for flow in json.loads(output)]
+
+    def kill(self) -> None:
+        """Stop at once."""
+        for process in (self._client, self._server):
+            process.kill()
+            process.wait()
+
+
+def _device(router: Router, source: str, sport: int, target: str, dport: int) -> str:
+    answer = router.json(
+        ["ip", "-j", "route", "get", target, "from", source, "ipproto", "17", "sport", str(sport), "dport", str(dport)]
+    )
+    return str(answer[0]["dev"])

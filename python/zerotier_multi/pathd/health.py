@@ -1,0 +1,125 @@
+"""Whether a path carries traffic, told by the answers to its probes; pure.
+
+A path goes down when ``multiplier`` probes in a row stay without an answer, and up again after as many answers in a
+row. What counts are the probes that went out, not the time that passed: a daemon that could not run for a while has
+sent none, and learns nothing from that. A path that keeps falling is held down longer each time, so that flows do
+not follow it to and fro.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+
+FLAP_WINDOW, FREE_FALLS = 120.0, 3  # so many falls in so many seconds go without a penalty
+FIRST_HOLD, LONGEST_HOLD = 2.0, 60.0  # seconds
+HISTORY = 100  # probes that the loss is made of
+
+
+@dataclass
+class Health:
+    """One path. Times are seconds of one monotonic clock, ``interval`` too."""
+
+    interval: float
+    multiplier: int
+    up: bool
+    since: float
+    rtt: float | None = None
+    _row: int = 0  # answers in a row while down
+    _falls: tuple[float, ...] = ()
+    _hold_until: float = 0.0
+    _sent: int = 0
+    _open: deque[tuple[int, float]] = field(default_factory=deque)  # probes without an answer: number, when sent
+    _counted_from: int = 0  # probes before this one do not count as lost: the path was not there yet
+    _answers: int = 0  # bit n: the n-th probe from the last was answered
+
+    @property
+    def _margin(self) -> float:
+        """Seconds that the answer to the last of the probes is waited for."""
+        return max(self.interval / 4, 0.02, 2 * (self.rtt or 0.0))
+
+    @property
+    def deadline(self) -> float | None:
+        """When the probes that are under way count as lost, unless one of them is answered."""
+        if not self._open:
+            return None
+        return self._open[0][1] + (self.multiplier - 1) * self.interval + self._margin
+
+    def sent(self, now: float) -> int:
+        """A probe goes out; its number."""
+        self._sent += 1
+        self._open.append((self._sent, now))
+        self._answers = self._answers << 1 & (1 << HISTORY) - 1
+        return self._sent
+
+    def answered(self, number: int, rtt: float) -> None:
+        """The probe of that number (modulo 65536) was answered, ``rtt`` seconds after it went out."""
+        back = (self._sent - number) % 65536
+        if back >= HISTORY or self._answers >> back & 1:
+            return  # too old, or a duplicate
+        self._answers |= 1 << back
+        answered = self._sent - back
+        if self._open and self._open[0][0] < answered:
+            self._row = 0  # an earlier one is lost
+        while self._open and self._open[0][0] <= answered:
+            self._open.popleft()
+        self._row += 1
+        self.rtt = rtt if self.rtt is None else self.rtt + (rtt - self.rtt) / 8
+
+    def judge(self, now: float) -> bool:
+        """Take up or down what the answers say; whether that changed anything."""
+        deadline = self.deadline
+        if deadline is not None and now >= deadline and len(self._open) >= self.multiplier:
+            self._open.clear()
+            self._row = 0
+            if self.up:
+                self._fall(now)
+                return True
+        if not self.up and self._row >= self.multiplier and now >= self._hold_until:
+            self.up, self.since = True, now
+            self._counted_from = self._counted_from or self._sent - self._row
+            return True
+        return False
+
+    def _fall(self, now: float) -> None:
+        self._falls = (*(at for at in self._falls if at > now - FLAP_WINDOW), now)
+        extra = len(self._falls) - FREE_FALLS
+        self._hold_until = now + min(FIRST_HOLD * 2.0 ** (extra - 1), LONGEST_HOLD) if extra > 0 else now
+        self.up, self.since = False, now
+
+    @property
+    def held(self) -> bool:
+        """Whether only the damping of flaps keeps a path down."""
+        return not self.up and self._row >= self.multiplier
+
+    @property
+    def wake(self) -> float | None:
+        """When :meth:`judge` may say something new without another answer."""
+        if self.held:
+            return self._hold_until
+        return self.deadline if len(self._open) >= self.multiplier else None
+
+    def loss(self) -> float | None:
+        """Share of probes without an answer, of those whose answer is due; None before there are any."""
+        due = min(self._sent - self._counted_from, HISTORY) - self.multiplier
+        if due <= 0:
+            return None
+        answers = (self._answers >> self.multiplier) & ((1 << due) - 1)
+        return 1.0 - answers.bit_count() / due
+
+
+@dataclass
+class Peer:
+    """What the other router last said over one address family; masks have bit K-1 for instance K."""
+
+    heard: int = 0
+    used: int = 0
+    good_until: float = 0.0
+
+    def refuses(self, instance: int, now: float) -> bool:
+        """Whether it says that it does not hear us over an instance, and said so lately."""
+        return now < self.good_until and not self.heard >> (instance - 1) & 1
+
+    def uses(self, instance: int, now: float) -> bool | None:
+        """Whether it sends over an instance; None when it has not said so lately."""
+        return bool(self.used >> (instance - 1) & 1) if now < self.good_until else None

@@ -1,0 +1,343 @@
+"""Probes over every path, and what they say: sockets and timers around :mod:`health` and :mod:`wire`.
+
+One pair of raw sockets per address family serves all paths. What is urgent wakes the daemon; everything else
+waits in its socket until the next probes go out, and carries the kernel's time of arrival. So 32 paths cost a
+few wake-ups per second.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import select
+import selectors
+import socket
+import struct
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+
+from zerotier_multi.pathd import wire
+from zerotier_multi.pathd.health import Health, Peer
+
+FRESH = 5.0  # seconds in which a new path is probed faster, so that it is in use soon
+FRESH_INTERVAL = 0.05
+_MANY = 4096  # packets of one reading, so that a flood holds nobody up
+
+_IP_PKTINFO, _IP_TOS, _IP_TTL = 8, 1, 2
+_IPV6_PKTINFO, _IPV6_RECVPKTINFO, _IPV6_UNICAST_HOPS = 50, 49, 16
+_IPV6_RECVHOPLIMIT, _IPV6_HOPLIMIT, _IPV6_TCLASS = 51, 52, 67
+_SO_TIMESTAMPNS = 35
+_SO_PRIORITY, _CONTROL = 12, 7
+_HOPS = 255  # what comes from further away has fewer left (RFC 5082)
+_CS6 = 0xC0
+
+
+@dataclass(frozen=True)
+class Target:
+    """A path to probe; ``interval`` in seconds, ``source`` the own address on the device."""
+
+    path: int  # id of its next hop
+    bundle: str
+    remote: str
+    instance: int
+    family: int
+    index: int
+    via: str
+    source: str
+    interval: float
+    multiplier: int
+
+
+@dataclass
+class _State:
+    target: Target
+    group: tuple[str, str, int]  # (bundle, remote, family): what one remote tells about all its instances
+    identifier: int
+    health: Health
+    fresh_until: float
+    next_send: float
+    send: Callable[[bytes], None]
+    drained: bool = False
+
+
+class Prober:
+    """Keeps the verdicts. ``changed`` is called, from the selector, when one has changed."""
+
+    def __init__(self, selector: selectors.BaseSelector, changed: Callable[[], None]) -> None:
+        self._changed = changed
+        self._states: dict[int, _State] = {}
+        self._by_identifier: dict[int, _State] = {}
+        self._by_source: dict[tuple[int, str], _State] = {}
+        self._peers: dict[tuple[str, str, int], Peer] = {}  # (bundle, remote, family)
+        self._told: dict[tuple[str, str, int], tuple[int, int]] = {}
+        self._verdicts: dict[int, tuple[bool, bool]] = {}  # path -> (answers come, the remote refuses it), as reported
+        self._in_use: set[int] = set()  # paths that are in the kernel's groups
+        self._identifier = int.from_bytes(os.urandom(2), "big")
+        self._read_at = time.monotonic()
+        self.wake: float | None = None  # when :meth:`work` has something to do (monotonic)
+        self._urgent = {family: _open(family, True) for family in (4, 6)}
+        self._calm = {family: _open(family, False) for family in (4, 6)}
+        for family, sock in self._urgent.items():
+            if sock:
+                selector.register(sock, selectors.EVENT_READ, lambda f=family: self._on_urgent(f))
+
+    # -- what is probed
+
+    def configure(self, targets: Iterable[Target], drained: set[int], in_use: set[int]) -> None:
+        """Probe exactly these paths.
+
+        A path that is new, or has a new device, begins down; one that the kernel uses already (``in_use``), when
+        this daemon is new itself, begins up. ``drained`` are ids of paths that shall carry nothing new.
+        """
+        now = time.monotonic()
+        wanted = {target.path: target for target in targets}
+        for path in [p for p, s in self._states.items() if wanted.get(p) != s.target]:
+            self._forget(path)
+        for path, target in wanted.items():
+            if path not in self._states:
+                self._begin(target, now, path in in_use)
+            self._states[path].drained = path in drained
+        self._announce(now)
+        self._set_wake()
+
+    def _begin(self, target: Target, now: float, up: bool) -> None:
+        self._identifier = (self._identifier + 1) % 65536
+        while self._identifier in self._by_identifier:
+            self._identifier = (self._identifier + 1) % 65536
+        health = Health(target.interval, target.multiplier, up, now)
+        group = (target.bundle, target.remote, target.family)
+        send = _sender(self._calm[target.family], target)
+        state = _State(target, group, self._identifier, health, now if up else now + FRESH, now, send)
+        self._states[target.path] = self._by_identifier[self._identifier] = state
+        self._by_source[target.index, target.via] = state
+
+    def _forget(self, path: int) -> None:
+        state = self._states.pop(path)
+        self._verdicts.pop(path, None)
+        self._by_identifier.pop(state.identifier, None)
+        if self._by_source.get((state.target.index, state.target.via)) is state:
+            del self._by_source[state.target.index, state.target.via]
+        if not any(s.group == state.group for s in self._states.values()):
+            self._peers.pop(state.group, None)
+            self._told.pop(state.group, None)
+
+    def applied(self, in_use: set[int]) -> None:
+        """These paths are what the kernel's groups hold now; the remotes are told."""
+        self._in_use = in_use
+        self._announce(time.monotonic())
+
+    # -- verdicts
+
+    def verdict(self, path: int) -> str:
+        """What is known of a path.
+
+        ``up``, ``down`` (no answers), ``held`` (answers, but it has fallen too often), ``refused`` (the remote does
+        not hear us over it), ``unknown`` (it is not probed).
+        """
+        state = self._states.get(path)
+        if state is None:
+            return "unknown"
+        if not state.health.up:
+            return "held" if state.health.held else "down"
+        return "refused" if self._refused(state, time.monotonic()) else "up"
+
+    def _refused(self, state: _State, now: float) -> bool:
+        peer = self._peers.get(state.group)
+        return peer is not None and peer.refuses(state.target.instance, now)
+
+    def measures(self, path: int) -> tuple[float | None, float | None]:
+        """(round-trip time in seconds, share of probes lost) of a path."""
+        state = self._states.get(path)
+        return (state.health.rtt, state.health.loss()) if state else (None, None)
+
+    def wait_for_peers(self, paths: Iterable[int], patience: float) -> None:
+        """Wait until the peers that speak to us send nothing more over these paths and what was under way is here.
+
+        ``patience`` in seconds; peers that do not speak to us are not waited for.
+        """
+        ids, end = list(paths), time.monotonic() + patience
+        while not self._peers_have_left(ids) and (left := end - time.monotonic()) > 0:
+            ready, _, _ = select.select([s for s in self._urgent.values() if s], [], [], left)
+            for family, sock in self._urgent.items():
+                if sock in ready:
+                    self._on_urgent(family)
+        under_way = [state.health.rtt for path in ids if (state := self._states.get(path)) and state.health.rtt]
+        if under_way:
+            time.sleep(min(max(under_way), patience))
+
+    def _peers_have_left(self, paths: Iterable[int]) -> bool:
+        now = time.monotonic()
+        for path in paths:
+            state = self._states.get(path)
+            peer = self._peers.get(state.group) if state else None
+            if state and peer and peer.uses(state.target.instance, now):
+                return False
+        return True
+
+    # -- time
+
+    def _set_wake(self) -> None:
+        moments = [s.next_send for s in self._states.values()]
+        moments += [at for s in self._states.values() if (at := s.health.wake) is not None]
+        # A remote that refuses a path and then falls silent refuses nothing any more.
+        moments += [self._peers[self._states[path].group].good_until for path, (_up, no) in self._verdicts.items() if no]
+        self.wake = min(moments, default=None)
+
+    def work(self) -> None:
+        """Read what has come, judge, and send what is due."""
+        now = time.monotonic()
+        self._read(self._calm, now)
+        self._judge(now)
+        due: list[_State] = []
+        for state in self._states.values():
+            if state.next_send <= now:
+                due.append(state)
+                pace = FRESH_INTERVAL if now < state.fresh_until and not state.health.up else state.target.interval
+                pace = min(pace, state.target.interval)
+                # On multiples of the pace, so that all paths go in one wake-up.
+                state.next_send = (math.floor(now / pace) + 1) * pace
+        self._send(due, now, urgent=False)
+        self._set_wake()
+
+    def _judge(self, now: float) -> None:
+        """Take in what has been read; remotes hear of it before the kernel's routes are changed."""
+        if any([state.health.judge(now) for state in self._states.values()]):
+            self._announce(now)
+        self._compare(now)
+
+    def _compare(self, now: float) -> None:
+        """Report when any verdict is another than last time."""
+        verdicts = {path: (state.health.up, self._refused(state, now)) for path, state in self._states.items()}
+        if verdicts != self._verdicts:
+            self._verdicts = verdicts
+            self._changed()
+
+    # -- what is told
+
+    def _masks(self, group: tuple[str, str, int]) -> tuple[int, int]:
+        """(instances over which the remote is heard, instances that are used for it)."""
+        heard = used = 0
+        for state in self._states.values():
+            if state.group == group:
+                bit = 1 << (state.target.instance - 1)
+                heard |= bit if state.health.up and not state.drained else 0
+                used |= bit if state.target.path in self._in_use else 0
+        return heard, used
+
+    def _announce(self, now: float) -> None:
+        """Tell the remotes at once what has changed, over every path."""
+        for group in {s.group for s in self._states.values()}:
+            masks = self._masks(group)
+            if self._told.get(group) != masks:
+                self._told[group] = masks
+                self._send([s for s in self._states.values() if s.group == group], now, urgent=True)
+
+    def _send(self, states: Iterable[_State], now: float, urgent: bool) -> None:
+        for state in states:
+            target = state.target
+            good_ms = min(65535, int(target.interval * (target.multiplier + 1) * 1000))
+            number = state.health.sent(now)
+            told = self._told.get(state.group, (0, 0))
+            probe = wire.Probe(number, urgent, target.instance, good_ms, time.monotonic_ns(), *told)
+            state.send(wire.encode(probe, target.family, state.identifier))
+
+    # -- what comes
+
+    def _on_urgent(self, family: int) -> None:
+        now = time.monotonic()
+        self._read({family: self._urgent[family]}, now)
+        self._compare(now)
+        self._set_wake()
+
+    def _read(self, sockets: Mapping[int, socket.socket | None], now: float) -> None:
+        wall = time.clock_gettime(time.CLOCK_REALTIME)
+        for family, sock in sockets.items():
+            for _ in range(_MANY if sock else 0):
+                assert sock
+                try:
+                    packet, ancillary, _flags, source = sock.recvmsg(256, 256)
+                except OSError:
+                    break
+                found = wire.decode(packet, family)
+                if found is None:
+                    continue
+                index, stamp, hops = _ancillary(ancillary, packet, family)
+                # The wall clock may have been set in between; an arrival is never older than the last reading.
+                age = min(max(0.0, wall - stamp), now - self._read_at) if stamp else 0.0
+                self._take(*found, index=index, source=source[0], hops=hops, arrival=now - age, now=now)
+        if sockets is self._calm:
+            self._read_at = now
+
+    def _take(
+        self, reply: bool, identifier: int, probe: wire.Probe, *, index: int, source: str, hops: int, arrival: float, now: float
+    ) -> None:
+        if reply:
+            state = self._by_identifier.get(identifier)
+            if state and (state.target.index, state.target.via) == (index, source):
+                rtt = max(0.0, arrival - probe.sent / 1e9)
+                state.health.answered(probe.sequence, rtt)
+            return
+        state = self._by_source.get((index, source))
+        if state and hops == _HOPS:
+            peer = self._peers.setdefault(state.group, Peer())
+            peer.heard, peer.used, peer.good_until = probe.heard, probe.used, arrival + probe.good_ms / 1000
+
+
+def _open(family: int, urgent: bool) -> socket.socket | None:
+    """A raw ICMP socket that gets nothing but probes; None where the kernel has no such family."""
+    kind = socket.AF_INET if family == 4 else socket.AF_INET6
+    protocol = socket.IPPROTO_ICMP if family == 4 else socket.IPPROTO_ICMPV6
+    try:
+        sock = socket.socket(kind, socket.SOCK_RAW | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC, protocol)
+    except OSError:
+        return None
+    value, alive = wire.sock_fprog(wire.packet_filter(family, urgent))
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_ATTACH_FILTER if hasattr(socket, "SO_ATTACH_FILTER") else 26, value)
+    del alive
+    sock.setsockopt(socket.SOL_SOCKET, _SO_TIMESTAMPNS, 1)
+    sock.setsockopt(socket.SOL_SOCKET, _SO_PRIORITY, _CONTROL)
+    if family == 4:
+        for option, setting in ((_IP_PKTINFO, 1), (_IP_TTL, _HOPS), (_IP_TOS, _CS6)):
+            sock.setsockopt(socket.IPPROTO_IP, option, setting)
+    else:
+        options = ((_IPV6_RECVPKTINFO, 1), (_IPV6_RECVHOPLIMIT, 1), (_IPV6_UNICAST_HOPS, _HOPS), (_IPV6_TCLASS, _CS6))
+        for option, setting in options:
+            sock.setsockopt(socket.IPPROTO_IPV6, option, setting)
+    return sock
+
+
+def _sender(sock: socket.socket | None, target: Target) -> Callable[[bytes], None]:
+    """What sends a packet over a path: out of its device, from its address."""
+    if sock is None:
+        return lambda _packet: None
+    if target.family == 4:
+        own = struct.pack("=i4s4x", target.index, socket.inet_pton(socket.AF_INET, target.source))
+        ancillary, address = [(socket.IPPROTO_IP, _IP_PKTINFO, own)], (target.via, 0)
+    else:
+        own = struct.pack("=16sI", socket.inet_pton(socket.AF_INET6, target.source), target.index)
+        ancillary, address = [(socket.IPPROTO_IPV6, _IPV6_PKTINFO, own)], (target.via, 0, 0, 0)
+
+    def send(packet: bytes) -> None:
+        try:
+            sock.sendmsg((packet,), ancillary, 0, address)
+        except OSError:
+            return  # a path that takes no packet gives no answer either
+
+    return send
+
+
+def _ancillary(messages: list[tuple[int, int, bytes]], packet: bytes, family: int) -> tuple[int, float, int]:
+    """(ifindex, time of arrival by the wall clock or 0, hops left) of a packet."""
+    index, stamp, hops = 0, 0.0, packet[8] if family == 4 else 0
+    for level, kind, data in messages:
+        if level == socket.SOL_SOCKET and kind == _SO_TIMESTAMPNS:
+            seconds, nanoseconds = struct.unpack_from("=qq", data)
+            stamp = seconds + nanoseconds / 1e9
+        elif level == socket.IPPROTO_IP and kind == _IP_PKTINFO:
+            index = struct.unpack_from("=i", data)[0]
+        elif level == socket.IPPROTO_IPV6 and kind == _IPV6_PKTINFO:
+            index = struct.unpack_from("=I", data, 16)[0]
+        elif level == socket.IPPROTO_IPV6 and kind == _IPV6_HOPLIMIT:
+            hops = struct.unpack_from("=i", data)[0]
+    return index, stamp, hops

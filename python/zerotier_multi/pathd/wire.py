@@ -1,0 +1,118 @@
+"""A probe on the wire: an ICMP echo request whose payload also tells the other router what we know; pure.
+
+The kernel of any remote answers it, so nothing of ours is needed there. A remote that runs our daemon reads the
+payload as well: a mask of the instances over which we hear it, and one of those that we use. So both learn of a
+death that only one can see, as with BFD (RFC 5880).
+"""
+
+from __future__ import annotations
+
+import ctypes
+import struct
+from dataclasses import dataclass
+
+MAGIC = 0x7A746D31  # "ztm1"; another format gets another one
+URGENT = 1  # flag: something has changed, read this at once
+
+ECHO_REQUEST = {4: 8, 6: 128}
+ECHO_REPLY = {4: 0, 6: 129}
+
+_ICMP = struct.Struct("!BBHHH")
+# magic, flags, instance, seconds/1000 for which the masks are good, time of sending (ns), heard, used
+_PAYLOAD = struct.Struct("!IBBHQII")
+SIZE = _ICMP.size + _PAYLOAD.size
+
+
+@dataclass(frozen=True)
+class Probe:
+    """One probe. Bit K-1 of a mask stands for instance K; ``sent`` in ns of the sender's own clock."""
+
+    sequence: int
+    urgent: bool
+    instance: int
+    good_ms: int
+    sent: int
+    heard: int
+    used: int
+
+
+def checksum(data: bytes) -> int:
+    """The Internet checksum (RFC 1071)."""
+    if len(data) % 2:
+        data += b"\0"
+    total = sum(struct.unpack(f"!{len(data) // 2}H", data))
+    while total >> 16:
+        total = (total & 0xFFFF) + (total >> 16)
+    return ~total & 0xFFFF
+
+
+def encode(probe: Probe, family: int, identifier: int) -> bytes:
+    """An echo request; the kernel itself puts the checksum of ICMPv6 in."""
+    payload = _PAYLOAD.pack(
+        MAGIC, URGENT if probe.urgent else 0, probe.instance, probe.good_ms, probe.sent, probe.heard, probe.used
+    )
+    rest = struct.pack("!HH", identifier, probe.sequence & 0xFFFF) + payload
+    kind = ECHO_REQUEST[family]
+    total = checksum(struct.pack("!BBH", kind, 0, 0) + rest) if family == 4 else 0
+    return struct.pack("!BBH", kind, 0, total) + rest
+
+
+def decode(packet: bytes, family: int) -> tuple[bool, int, Probe] | None:
+    """(whether it is a reply, ICMP identifier, probe) of what a raw socket gave; None for anything else.
+
+    A raw socket gives an IPv4 packet with its header, an IPv6 one without.
+    """
+    offset = (packet[0] & 0x0F) * 4 if family == 4 and packet else 0
+    if len(packet) < offset + SIZE:
+        return None
+    kind, code, _sum, identifier, sequence = _ICMP.unpack_from(packet, offset)
+    if code or kind not in (ECHO_REQUEST[family], ECHO_REPLY[family]):
+        return None
+    magic, flags, instance, good_ms, sent, heard, used = _PAYLOAD.unpack_from(packet, offset + _ICMP.size)
+    if magic != MAGIC:
+        return None
+    probe = Probe(sequence, bool(flags & URGENT), instance, good_ms, sent, heard, used)
+    return kind == ECHO_REPLY[family], identifier, probe
+
+
+# -- classic BPF, so that only what is ours wakes the daemon (linux/filter.h)
+
+_LDX_MSH, _LD_W_IND, _LD_B_IND, _LD_W_ABS, _LD_B_ABS = 0xB1, 0x40, 0x50, 0x20, 0x30
+_JEQ, _JSET, _RET = 0x15, 0x45, 0x06
+_ALL, _NONE = 0x40000, 0
+
+
+def packet_filter(family: int, urgent: bool) -> list[tuple[int, int, int, int]]:
+    """A filter for a raw socket: urgent requests only, or every other request and all replies."""
+    word, byte = (_LD_W_IND, _LD_B_IND) if family == 4 else (_LD_W_ABS, _LD_B_ABS)
+    begin = [(_LDX_MSH, 0, 0, 0)] if family == 4 else []
+    magic, flags = _ICMP.size, _ICMP.size + 4
+    if urgent:
+        return [
+            *begin,
+            (word, 0, 0, magic), (_JEQ, 0, 5, MAGIC),
+            (byte, 0, 0, 0), (_JEQ, 0, 3, ECHO_REQUEST[family]),
+            (byte, 0, 0, flags), (_JSET, 0, 1, URGENT),
+            (_RET, 0, 0, _ALL), (_RET, 0, 0, _NONE),
+        ]  # fmt: skip
+    return [
+        *begin,
+        (word, 0, 0, magic), (_JEQ, 0, 5, MAGIC),
+        (byte, 0, 0, 0), (_JEQ, 2, 0, ECHO_REPLY[family]),
+        (byte, 0, 0, flags), (_JSET, 1, 0, URGENT),
+        (_RET, 0, 0, _ALL), (_RET, 0, 0, _NONE),
+    ]  # fmt: skip
+
+
+class _Instruction(ctypes.Structure):
+    _fields_ = [("code", ctypes.c_uint16), ("jt", ctypes.c_uint8), ("jf", ctypes.c_uint8), ("k", ctypes.c_uint32)]
+
+
+class _Program(ctypes.Structure):
+    _fields_ = [("length", ctypes.c_uint16), ("instructions", ctypes.POINTER(_Instruction))]
+
+
+def sock_fprog(program: list[tuple[int, int, int, int]]) -> tuple[bytes, object]:
+    """The value of SO_ATTACH_FILTER, and what must be kept alive until it is set."""
+    instructions = (_Instruction * len(program))(*(_Instruction(*line) for line in program))
+    return bytes(_Program(len(program), instructions)), instructions

@@ -1,0 +1,193 @@
+"""Probing: what is on the wire, and when a path is up or down."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from zerotier_multi.pathd import wire
+from zerotier_multi.pathd.health import FREE_FALLS, HISTORY, Health, Peer
+
+I, M = 0.2, 3
+
+
+def path(up: bool = False, interval: float = I, multiplier: int = M) -> Health:
+    return Health(interval, multiplier, up, 0.0)
+
+
+def play(health: Health, answered: str, begin: float = 0.0, rtt: float = 0.001) -> tuple[list[tuple[float, bool]], float]:
+    """Send a probe per interval; "x" is answered, "." is not. Returns (when, up) of every change, and the end."""
+    changes, now = [], begin
+    for sign in answered:
+        number = health.sent(now)
+        if sign == "x":
+            health.answered(number % 65536, rtt)
+        for moment in (now, now + health._margin + 1e-9, now + health.interval * 0.999):
+            if health.judge(moment):
+                changes.append((round(moment - begin, 3), health.up))
+        now += health.interval
+    return changes, now
+
+
+@pytest.mark.parametrize(
+    ("up", "answers", "changes"),
+    [
+        (False, "xx", []),
+        (False, "xxx", [(0.4, True)]),
+        (False, "x.xxx", [(0.8, True)]),  # as many in a row
+        (True, "xxxxx", []),
+        (True, "x..x..x", []),  # two lost in a row are not three
+        (True, "x...", [(0.65, False)]),
+        (True, "x...xx", [(0.65, False)]),
+        (True, "x...xxx", [(0.65, False), (1.2, True)]),
+        (True, "...", [(0.45, False)]),
+    ],
+)
+def test_up_and_down(up: bool, answers: str, changes: list[tuple[float, bool]]) -> None:
+    assert play(path(up), answers)[0] == changes
+
+
+@pytest.mark.parametrize(("interval", "multiplier"), [(0.05, 2), (0.2, 3), (1.0, 10)])
+def test_a_death_is_noticed_within_multiplier_intervals_and_a_bit(interval: float, multiplier: int) -> None:
+    health = path(True, interval, multiplier)
+    changes, _ = play(health, "xxxx" + "." * (multiplier + 2))
+    ((when, up),) = changes
+    last_answer = 3 * interval
+    assert not up and when - last_answer <= interval * multiplier + max(interval / 4, 0.02) + 1e-6
+
+
+def test_a_daemon_that_could_not_run_learns_nothing_from_that() -> None:
+    health = path(True)
+    _changes, now = play(health, "xxx")
+    assert not health.judge(now + 30.0) and health.up
+    health.sent(now + 30.0)
+    assert not health.judge(now + 60.0), "one probe is no evidence"
+
+
+def test_answers_that_take_longer_than_the_interval() -> None:
+    health = path(True)
+    health.rtt = 0.5
+    for number in range(1, 40):
+        health.sent(number * I)
+        if number > 3:
+            health.answered(number - 3, 0.5)
+        assert not health.judge(number * I + 0.1)
+    assert health.up and health.loss() == 0.0
+
+
+def test_a_path_that_keeps_falling_is_held_down_longer_each_time() -> None:
+    health, now, downs = path(True), 0.0, []
+    for _ in range(FREE_FALLS + 4):
+        changes, end = play(health, "...", now)
+        fell = now + changes[0][0]
+        count = 0
+        while not health.up:
+            _, end = play(health, "x", end)
+            count += 1
+            assert count < 1000
+        downs.append(end - fell)
+        now = end
+    assert max(downs[:FREE_FALLS]) < 1.5
+    assert [round(b / a) for a, b in zip(downs[FREE_FALLS:], downs[FREE_FALLS + 1 :], strict=False)] == [2, 2, 2]
+
+
+def test_loss_counts_what_is_due_and_only_since_the_path_was_first_up() -> None:
+    health = path()
+    _, now = play(health, "....")
+    assert health.up is False
+    _, now = play(health, "xxx", now)
+    assert health.up and health.loss() in (None, 0.0)
+    play(health, "x.x." * HISTORY, now)
+    assert health.loss() == pytest.approx(0.5, abs=0.02)
+
+
+def test_a_duplicate_and_an_old_answer_count_for_nothing() -> None:
+    health = path()
+    number = health.sent(0.0)
+    for _ in range(5):
+        health.answered(number, 0.001)
+    assert not health.judge(0.1)
+    for at in range(HISTORY + 5):
+        health.sent(at * I)
+    health.answered(number, 0.001)
+    assert not health.up
+
+
+def test_numbers_wrap_as_icmp_has_them() -> None:
+    health = path(True)
+    for at in range(65_600):
+        number = health.sent(at * I)
+        health.answered(number % 65536, 0.001)
+        assert not health.judge(at * I + 0.1)
+    assert health.loss() == 0.0
+
+
+def test_what_a_peer_says_counts_as_long_as_it_says_it() -> None:
+    peer = Peer(heard=0b1011, used=0b0001, good_until=10.0)
+    assert [peer.refuses(k, 9.0) for k in (1, 2, 3, 4)] == [False, False, True, False]
+    assert [peer.uses(k, 9.0) for k in (1, 2)] == [True, False]
+    assert not peer.refuses(3, 10.0) and peer.uses(1, 10.0) is None
+
+
+probes = st.builds(
+    wire.Probe, st.integers(0, 65535), st.booleans(), st.integers(1, 32), st.integers(0, 65535), st.integers(0, 2**64 - 1),
+    st.integers(0, 2**32 - 1), st.integers(0, 2**32 - 1),
+)  # fmt: skip
+
+
+@given(probes, st.sampled_from([4, 6]), st.integers(0, 65535))
+def test_what_is_sent_is_read(probe: wire.Probe, family: int, identifier: int) -> None:
+    packet = wire.encode(probe, family, identifier)
+    assert len(packet) == wire.SIZE
+    if family == 4:
+        assert wire.checksum(packet) == 0
+        packet = bytes([0x45]) + bytes(19) + packet
+    assert wire.decode(packet, family) == (False, identifier, probe)
+
+
+@given(st.binary(max_size=100), st.sampled_from([4, 6]))
+def test_anything_else_is_left_alone(packet: bytes, family: int) -> None:
+    found = wire.decode(packet, family)
+    assert found is None or wire.MAGIC.to_bytes(4, "big") in packet
+
+
+@pytest.mark.parametrize("family", [4, 6])
+@pytest.mark.parametrize("header", [20, 24])
+def test_the_filters_part_what_is_urgent_from_the_rest(family: int, header: int) -> None:
+    begin = bytes([0x40 | header // 4]) + bytes(header - 1) if family == 4 else b""
+    for urgent in (True, False):
+        probe = wire.encode(wire.Probe(1, urgent, 1, 800, 1, 1, 1), family, 7)
+        reply = bytes([wire.ECHO_REPLY[family]]) + probe[1:]
+        other = probe[:8] + b"\0\0\0\0" + probe[12:]
+        assert bpf(wire.packet_filter(family, True), begin + probe) is urgent
+        assert bpf(wire.packet_filter(family, False), begin + probe) is not urgent
+        assert bpf(wire.packet_filter(family, True), begin + reply) is False
+        assert bpf(wire.packet_filter(family, False), begin + reply) is True
+        assert not any(bpf(wire.packet_filter(family, kind), begin + other) for kind in (True, False))
+
+
+def bpf(program: list[tuple[int, int, int, int]], packet: bytes) -> bool:
+    """Runs a classic BPF program as the kernel does, as far as the filters use it."""
+    a = x = at = 0
+    while True:
+        code, true, false, k = program[at]
+        at += 1
+        match code:
+            case 0xB1:
+                x = (packet[k] & 0xF) * 4
+            case 0x20:
+                a = int.from_bytes(packet[k : k + 4], "big")
+            case 0x30:
+                a = packet[k]
+            case 0x40:
+                a = int.from_bytes(packet[x + k : x + k + 4], "big")
+            case 0x50:
+                a = packet[x + k]
+            case 0x15:
+                at += true if a == k else false
+            case 0x45:
+                at += true if a & k else false
+            case 0x06:
+                return k > 0
+            case _:
+                raise AssertionError(hex(code))
