@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.configuration import ROOT
+from tests.configuration import ROOT, SCHEMA
 
 SCRIPT = '''
 import os
@@ -45,6 +45,8 @@ def places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "config").mkdir()
     (tmp_path / "log").touch()
     monkeypatch.setenv("ZTSH_DEFINITIONS", str(ROOT / "interface-definitions"))
+    # In the package the version of the syntax lies beside the definitions.
+    monkeypatch.setitem(SCHEMA.versions, "zerotier", "1")
     monkeypatch.setenv("ZTSH_OP_DEFINITIONS", f"{ROOT}/packages/ztsh/op-mode-definitions:{ROOT}/op-mode-definitions")
     monkeypatch.setenv("ZTSH_CONF_SCRIPTS", str(scripts))
     monkeypatch.setenv("ZTSH_CONFIG", str(tmp_path / "config"))

@@ -9,7 +9,7 @@ from ztsh import access, places
 from ztsh.confmode import ConfMode
 from ztsh.session import AlreadySet, NothingToDelete, Session, SessionError
 from ztsh.store import StoreError, write
-from ztsh.text import FOOTER
+from ztsh.text import footer
 
 
 class ConfigSessionError(Exception):
@@ -99,7 +99,7 @@ class ConfigSession:
     def _save(self, file):
         if file == places.boot_file():
             return access.ask(self._session.schema, 'save')
-        write(file, self._session.running_text() + FOOTER)
+        write(file, self._session.running_text() + footer(self._session.schema))
         return ''
 
     def _op(self, verb, path):

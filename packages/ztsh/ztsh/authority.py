@@ -22,7 +22,7 @@ from ztsh.differences import Config
 from ztsh.schema import Node
 from ztsh.session import Changes, SessionError, active, below, changed, check, check_comment, read_config
 from ztsh.store import Replacement, StoreError, group_id, write
-from ztsh.text import FOOTER, render
+from ztsh.text import footer, render
 from ztsh.tree import apply, copy_tree, delete_path, masked
 
 CONFIRM_UNIT = "ztsh-commit-confirm"
@@ -112,7 +112,7 @@ class Authority:
         return Replacement(path, render(config.tree, self._schema, config.comments).encode(), mode)
 
     def _archive(self, config: Config, request: Request) -> None:
-        text = render(config.tree, self._schema, config.comments) + FOOTER
+        text = render(config.tree, self._schema, config.comments) + footer(self._schema)
         try:
             archive.add(text, time.time(), request.user, request.via, request.comment)
         except OSError as error:
@@ -122,7 +122,7 @@ class Authority:
         """Write the running configuration where the next boot finds it."""
         config = active(self._schema)
         try:
-            write(places.boot_file(), render(config.tree, self._schema, config.comments) + FOOTER)
+            write(places.boot_file(), render(config.tree, self._schema, config.comments) + footer(self._schema))
         except StoreError as error:
             raise SessionError(f"{error}\nSave failed") from None
         return ""

@@ -12,7 +12,7 @@ from ztsh.complete import ENTER, Choices, conf_choices, help_text
 from ztsh.differences import Config
 from ztsh.schema import find, locate
 from ztsh.session import AlreadySet, NothingToDelete, Session, SessionError, read_config
-from ztsh.text import FOOTER, render
+from ztsh.text import footer, render
 from ztsh.tree import exists, get
 from ztsh.words import split
 
@@ -298,7 +298,7 @@ class ConfMode:
             access.ask(self.session.schema, "save", isolated=self._isolated)
         else:
             running = self.session.running
-            text = render(running.tree, self.session.schema, running.comments) + FOOTER
+            text = render(running.tree, self.session.schema, running.comments) + footer(self.session.schema)
             if words[0].startswith(_URL):
                 _transfer(["--upload-file", "-", words[0]], words[0], text)
             else:

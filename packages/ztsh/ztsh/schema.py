@@ -72,6 +72,7 @@ class Node:
     secret: bool = False
     default: str | None = None
     children: dict[str, Node] = field(default_factory=dict)
+    versions: dict[str, str] = field(default_factory=dict)  # of the root: component -> version of its syntax
 
     def child(self, name: str) -> Node | None:
         """The child of that name, or None."""
@@ -100,7 +101,10 @@ def load_schema(directory: Path) -> Node:
         except (etree.XMLSyntaxError, OSError) as error:
             raise SchemaError(f"{path}: {error}") from None
         for element in document.getroot():
-            _merge(root, _node(element, path))
+            if element.tag == "syntaxVersion":
+                root.versions[element.get("component", "")] = element.get("version", "")
+            else:
+                _merge(root, _node(element, path))
     return root
 
 

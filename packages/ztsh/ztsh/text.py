@@ -12,8 +12,6 @@ from ztsh.tree import Path, Tree, commands, natural
 
 Comments = dict[Path, str]
 
-# Component versions, as VyOS ends its config.boot; a migration would go by them.
-FOOTER = '\n\n// Warning: Do not remove the following line.\n// vyos-config-version: "zerotier@1"\n'
 
 
 class TextError(ValueError):
@@ -141,6 +139,12 @@ def _lines(tree: Tree, schema: Node, comments: Mapping[Path, str], path: Path, p
 def _comment(comments: Mapping[Path, str], path: Path, pad: str) -> Iterator[str]:
     if path in comments:
         yield f"{pad}/* {comments[path]} */"
+
+
+def footer(schema: Node) -> str:
+    """The component versions with which VyOS ends its config.boot; a migration would go by them."""
+    versions = ":".join(f"{component}@{version}" for component, version in sorted(schema.versions.items()))
+    return f'\n\n// Warning: Do not remove the following line.\n// vyos-config-version: "{versions}"\n'
 
 
 def single_quoted(value: str) -> str:
