@@ -9,7 +9,7 @@ from pathlib import Path
 def write_atomic(path: Path, content: bytes, mode: int = 0o644) -> bool:
     """Put ``content`` at ``path``; True when that changed something, False when it stood there already.
 
-    The file appears whole or not at all. Raises OSError as the system gives it.
+    The file appears whole or not at all, with ``mode`` whatever the umask is. Raises OSError as the system gives it.
     """
     try:
         if path.read_bytes() == content:
@@ -20,6 +20,7 @@ def write_atomic(path: Path, content: bytes, mode: int = 0o644) -> bool:
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, mode)
     try:
         with os.fdopen(descriptor, "wb") as file:
+            os.fchmod(descriptor, mode)
             file.write(content)
         os.replace(temporary, path)
     except BaseException:

@@ -79,6 +79,16 @@ def test_a_path_with_its_peer() -> None:
     assert found["paths"][1]["loss"] == 0.25 and "25.0" in text.paths(found, False)
 
 
+def test_a_path_that_is_not_up_is_named_with_its_cause() -> None:
+    told = pathd(zt0p2="down")
+    told["bundles"]["zt0"]["paths"][1] |= {"changes": 3, "cause": "no answer to 3 probes"}
+    seen = box(pathd=told)
+    found = data.bundle(seen, seen.plans[0])
+    assert [(p["instance"], p["changes"], p["cause"]) for p in found["paths_not_up"]] == [(2, 3, "no answer to 3 probes")]
+    assert "zt0/2 to R2 (IPv4)  down   no answer to 3 probes" in text.bundle(found, False)
+    assert "Cause" not in text.bundle(data.bundle(box(), PLAN), False)
+
+
 def test_how_a_node_is_reached() -> None:
     a, root = "00000000b1", peer("00000000c1", address="2001:db8::9/1")
     assert underlay([peer(a)], a, True, NOW).link == "direct"

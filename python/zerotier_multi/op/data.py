@@ -51,6 +51,9 @@ def bundle(snapshot: Snapshot, plan: Plan) -> Data:
         },
         "remotes": [_remote(snapshot, plan, name) for name in dict.fromkeys(p.remote for p in plan.paths)],
         "instances": [instance_entry(snapshot, instance) for instance in plan.instances],
+        "paths_not_up": [
+            path_entry(snapshot, plan, path) for path in plan.paths if path_state(snapshot, plan, path) != "up"
+        ],
         "general_warnings": general_warnings(snapshot),
     }
 
@@ -221,6 +224,8 @@ def path_entry(snapshot: Snapshot, plan: Plan, path: PathPlan) -> Data:
         "loss": told.get("loss"),
         "state": path_state(snapshot, plan, path),
         "since": told.get("since"),
+        "changes": told.get("changes"),
+        "cause": told.get("cause"),
     }
 
 

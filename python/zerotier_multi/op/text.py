@@ -104,7 +104,7 @@ def bundle(data: Data, colour: bool) -> str:
     headers = ["Instance", "State", "Node", "CPU\n%", "In\nMbit/s", "Out\nMbit/s", "Uptime", "Device"]
     listed = table(headers, rows, "rllrrrrl") if rows else ""
     warnings = warning_lines([*data["general_warnings"], *data["warnings"]], colour)
-    return _joined(head, remotes, listed, warnings, _window(data) if rows else "")
+    return _joined(head, remotes, listed, _not_up(data, colour), warnings, _window(data) if rows else "")
 
 
 def _hash(data: Data) -> str:
@@ -124,6 +124,19 @@ def _remotes(entries: Sequence[Data]) -> str:
         rows.append([clean(entry["remote"]), _of(entry, "paths"), prefixes[0]])
         rows += [["", "", prefix] for prefix in prefixes[1:]]
     return table(["Remote", "Paths\nup/total", "Prefixes"], rows, "lrl")
+
+
+def _not_up(data: Data, colour: bool) -> str:
+    """The paths that are not up, and why."""
+    rows = [
+        [
+            f"{data['bundle']}/{p['instance']} to {clean(p['remote'])} (IPv{p['family']})",
+            state(p["state"], colour),
+            dash(p["cause"]),
+        ]
+        for p in data["paths_not_up"]
+    ]
+    return table(["Path", "State", "Cause"], rows) if rows else ""
 
 
 # -- instances and paths

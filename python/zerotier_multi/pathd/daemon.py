@@ -18,19 +18,24 @@ from systemd import daemon as sd
 
 from zerotier_multi import names, rtnl, systemd
 from zerotier_multi.netlink import EventSocket, Message
+from zerotier_multi.pathd import journal
 from zerotier_multi.pathd.actions import actions
+from zerotier_multi.pathd.chronicle import Chronicle
 from zerotier_multi.pathd.control import ControlSocket
 from zerotier_multi.pathd.desired import Observed, desired_state
+from zerotier_multi.pathd.events import Seen, bundle_word, hang, revival
 from zerotier_multi.pathd.hangs import Hangs
+from zerotier_multi.pathd.hooks import Hooks
 from zerotier_multi.pathd.inotify import FileWatch
 from zerotier_multi.pathd.kernel import describe, observe, perform, supports_resilient_groups
+from zerotier_multi.pathd.metrics import MetricsFile
 from zerotier_multi.pathd.plans import Plans
 from zerotier_multi.pathd.prober import Prober
 from zerotier_multi.pathd.revive import Revival
 from zerotier_multi.pathd.since import Since
 from zerotier_multi.pathd.sysctls import GLOBAL, RP_FILTER_ALL, Sysctls, router_wide
 from zerotier_multi.pathd.targets import targets
-from zerotier_multi.plan import PathPlan, Plan
+from zerotier_multi.plan import InstancePlan, PathPlan, Plan
 
 log = logging.getLogger("pathd")
 
@@ -97,6 +102,9 @@ class Daemon:
         self._prober = Prober(self._selector, self.reconcile)
         self._hangs = Hangs(self._selector, self._kill_hung)
         self._seen: set[str] = set()  # devices that have been there in this daemon's life
+        self._metrics = MetricsFile()
+        self._hooks = Hooks(self._selector)
+        self._chronicle = Chronicle([journal.tell, self._hooks.tell, self._metrics.change])
         self._control = ControlSocket(self._selector, self._request)
         self._signals()
 
@@ -114,6 +122,7 @@ class Daemon:
                 self._hangs.work(now)
             if any(at is not None and at <= now for at in (self._retry, self._wake, self._revival.wake, self._audit_at)):
                 self.reconcile()
+            self._metrics.work(self.status)
             sd.notify("WATCHDOG=1")
         sd.notify("STOPPING=1")
 
@@ -169,6 +178,7 @@ class Daemon:
     def sync(self) -> None:
         """Read the plans and bring the kernel to them."""
         self._plan_list = self._plans.load()
+        self._metrics.change()
         self._hangs.configure({i.unit: i.port for plan in self._plan_list for i in plan.instances}, time.monotonic())
         self.reconcile()
 
@@ -198,10 +208,14 @@ class Daemon:
                 break
         self._prober.applied(self._up)
         states = {path.nexthop_id: self._path_state(plan, path) for plan in self._plan_list for path in plan.paths}
+        memory = self._since.states()
         problems = [*problems, *self._since.note(states)]
+        self._chronicle.look(self._plan_list, self._looked(states), memory)
         for problem in problems:
             if problem not in self._problems:
                 log.warning("%s", problem)
+        if problems != self._problems:
+            self._metrics.change()
         self._problems = problems
         now = time.monotonic()
         self._retry = now + RETRY if problems else None
@@ -243,6 +257,12 @@ class Daemon:
                 log.info("%s", describe(action))
         return bool(todo), problems
 
+    def _looked(self, states: dict[int, str]) -> Seen:
+        links = self._observed.links
+        member = [i.device for plan in self._plan_list for i in plan.instances]
+        devices = {name: links[name].index if name in links else 0 for name in member}
+        return Seen(states, devices, frozenset(self._observed.nexthops))
+
     def _forget_drained(self, have: Observed) -> None:
         """A device that was made anew is no longer drained."""
         gone = [d for d, index in self._drained.items() if d not in have.links or have.links[d].index != index]
@@ -255,20 +275,22 @@ class Daemon:
         One whose device has been there has lost it, and a process that still runs does not make it anew; one whose
         device has not come yet may be waiting for its controller.
         """
-        units = {i.device: i.unit for plan in self._plan_list for i in plan.instances}
-        self._seen = (self._seen | set(self._observed.links)) & set(units)
-        for device in self._revival.due(set(units) - set(self._observed.links), now):
+        instances = {i.device: (plan.bundle, i) for plan in self._plan_list for i in plan.instances}
+        self._seen = (self._seen | set(self._observed.links)) & set(instances)
+        for device in self._revival.due(set(instances) - set(self._observed.links), now):
             verb = "restart" if device in self._seen else "start"
-            log.warning("device %s is missing; %sing %s", device, verb, units[device])
+            bundle, instance = instances[device]
+            self._chronicle.tell(revival(bundle, instance))
             try:
-                systemd.systemctl("reset-failed", units[device], check=False)
-                systemd.systemctl(verb, "--no-block", units[device])
+                systemd.systemctl("reset-failed", instance.unit, check=False)
+                systemd.systemctl(verb, "--no-block", instance.unit)
             except systemd.SystemdError as error:
                 log.warning("%s", error)
 
     def _kill_hung(self, unit: str) -> None:
         """A process that does not answer may not end in order either; systemd starts it again."""
-        log.warning("%s runs but does not answer; killing it", unit)
+        bundle, instance = next((plan.bundle, i) for plan in self._plan_list for i in plan.instances if i.unit == unit)
+        self._chronicle.tell(hang(bundle, instance))
         try:
             systemd.systemctl("kill", "--signal=KILL", unit)
         except systemd.SystemdError as error:
@@ -276,7 +298,8 @@ class Daemon:
 
     def _timeout(self) -> float:
         now = time.monotonic()
-        alarms = (self._retry, self._wake, self._revival.wake, self._audit_at, self._prober.wake, self._hangs.wake)
+        helpers = (self._revival.wake, self._prober.wake, self._hangs.wake, self._metrics.wake)
+        alarms = (self._retry, self._wake, self._audit_at, *helpers)
         moments = [at for at in alarms if at is not None]
         watchdog = AUDIT / 4  # WatchdogSec= of the unit is longer
         return max(0.0, min([watchdog, *(at - now for at in moments)]))
@@ -294,8 +317,18 @@ class Daemon:
 
     def _bundle_status(self, plan: Plan) -> dict[str, Any]:
         return {
+            "state": bundle_word(self._path_state(plan, path) for path in plan.paths),
+            "instances": [self._instance_status(plan, instance) for instance in plan.instances],
             "paths": [self._path_status(plan, path) for path in plan.paths],
             "routes": sorted(r.prefix for r in plan.routes if any(o.prefix == r.prefix for o in self._observed.routes)),
+        }
+
+    def _instance_status(self, plan: Plan, instance: InstancePlan) -> dict[str, Any]:
+        return {
+            "instance": instance.number,
+            "device": instance.device,
+            "device_present": instance.device in self._observed.links,
+            "revivals": self._chronicle.revivals(plan.bundle, instance.number),
         }
 
     def _path_status(self, plan: Plan, path: PathPlan) -> dict[str, Any]:
@@ -308,6 +341,8 @@ class Daemon:
             "via": path.via,
             "state": self._path_state(plan, path),
             "since": self._since.unix(path.nexthop_id, time.time()),
+            "changes": self._chronicle.changes(path.nexthop_id),
+            "cause": self._chronicle.cause(path.nexthop_id),
             "rtt_ms": None if rtt is None else round(rtt * 1000, 3),
             "loss": None if loss is None else round(loss, 4),
         }

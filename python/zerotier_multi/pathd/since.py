@@ -46,6 +46,10 @@ class Since:
             return [f"{self._memory} cannot be written ({error.strerror})"]
         return []
 
+    def states(self) -> dict[int, str]:
+        """The states of all paths as they were taken last."""
+        return {path: state for path, (state, _began) in self._known.items()}
+
     def unix(self, path: int, wall: float) -> int | None:
         """When the state of a path began, in seconds since 1970; ``wall`` is that clock's time now."""
         entry = self._known.get(path)

@@ -1,0 +1,56 @@
+"""What has happened since the daemon was started: told to whoever listens, and counted."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+
+from zerotier_multi.pathd.events import REVIVED, Event, Seen, events, path_cause, remembered
+from zerotier_multi.plan import Plan
+
+
+class Chronicle:
+    """Compares each look with the one before it."""
+
+    def __init__(self, listeners: Sequence[Callable[[Event], None]]) -> None:
+        self._listeners = listeners
+        self._seen: Seen | None = None
+        self._changes: Counter[int] = Counter()
+        self._causes: dict[int, str] = {}
+        self._revivals: Counter[tuple[str, int]] = Counter()
+
+    def look(self, plans: Sequence[Plan], now: Seen, memory: Mapping[int, str]) -> None:
+        """Take a look; ``memory`` are the states of the paths as they were written down before it."""
+        before = remembered(plans, memory, now) if self._seen is None else self._seen
+        for path, (plan, entry) in {p.nexthop_id: (plan, p) for plan in plans for p in plan.paths}.items():
+            was, word = before.states.get(path), now.states[path]
+            changed = was is not None and was != word
+            self._changes[path] += changed
+            # A path that has been out of use since before the daemon was started has a cause too.
+            if changed or (path not in self._causes and word != "up"):
+                self._causes[path] = path_cause(plan, entry, before if changed else Seen(), now)
+        for gone in self._changes.keys() - now.states.keys():
+            del self._changes[gone]
+            self._causes.pop(gone, None)
+        self._seen = now
+        for event in events(plans, before, now):
+            self.tell(event)
+
+    def tell(self, event: Event) -> None:
+        """Take in an event and pass it on."""
+        if event.kind == REVIVED and event.instance is not None:
+            self._revivals[event.bundle, event.instance] += 1
+        for listener in self._listeners:
+            listener(event)
+
+    def changes(self, path: int) -> int:
+        """How often the state of a path has changed."""
+        return self._changes[path]
+
+    def cause(self, path: int) -> str | None:
+        """Why a path is in its state; None for one that has been up all the time."""
+        return self._causes.get(path)
+
+    def revivals(self, bundle: str, instance: int) -> int:
+        """How often the daemon has started an instance again."""
+        return self._revivals[bundle, instance]

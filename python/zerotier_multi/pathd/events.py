@@ -1,0 +1,208 @@
+"""What has happened, from two looks at the router; pure.
+
+An event is told in a sentence and in fields, which are the same in the journal and in the environment of a hook.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+from zerotier_multi import names
+from zerotier_multi.plan import InstancePlan, PathPlan, Plan
+
+WARNING, NOTICE, INFO = 4, 5, 6  # priorities of syslog(3)
+
+REVIVED, KILLED = "instance-revived", "instance-killed"
+
+# What the daemon knows of a path before its probes say anything.
+_NOT_PROBED = ("no device", "waiting", "drained")
+
+
+@dataclass(frozen=True)
+class Event:
+    """One thing that has happened. A field that is None does not belong to its kind."""
+
+    kind: str
+    priority: int
+    message: str
+    bundle: str
+    cause: str
+    before: str | None = None
+    after: str | None = None
+    remote: str | None = None
+    instance: int | None = None
+    family: int | None = None
+    device: str | None = None
+
+    def fields(self) -> dict[str, str]:
+        """Its fields under the names that others see."""
+        named = {
+            "EVENT": self.kind,
+            "BUNDLE": self.bundle,
+            "REMOTE": self.remote,
+            "INSTANCE": self.instance,
+            "FAMILY": self.family,
+            "DEVICE": self.device,
+            "FROM": self.before,
+            "TO": self.after,
+            "CAUSE": self.cause,
+        }
+        return {f"ZEROTIER_{name}": str(value) for name, value in named.items() if value is not None}
+
+
+@dataclass(frozen=True)
+class Seen:
+    """One look: what is not named in it was not looked at."""
+
+    states: Mapping[int, str] = field(default_factory=dict)  # word of each path, by the id of its next hop
+    devices: Mapping[str, int] = field(default_factory=dict)  # ifindex of each member device, 0: it is not there
+    ready: frozenset[int] = frozenset()  # paths that the kernel has a next hop for
+
+
+def remembered(plans: Iterable[Plan], states: Mapping[int, str], now: Seen) -> Seen:
+    """The look before the first one of a daemon started anew, out of the states that it finds written down.
+
+    A device that paths were seen over is taken for the one that is there now.
+    """
+    devices = {}
+    for path in (path for plan in plans for path in plan.paths if path.nexthop_id in states):
+        absent = states[path.nexthop_id] == "no device"
+        devices[path.device] = 0 if absent else now.devices.get(path.device) or -1
+    return Seen(states, devices, frozenset(path for path, state in states.items() if state == "up"))
+
+
+def events(plans: Iterable[Plan], before: Seen, after: Seen) -> Iterator[Event]:
+    """What has happened between two looks: devices first, then the paths over them, then their bundles.
+
+    What is seen for the first time is no event.
+    """
+    for plan in plans:
+        for instance in plan.instances:
+            yield from _device_event(plan, instance, before, after)
+        for path in plan.paths:
+            was = before.states.get(path.nexthop_id)
+            if was is not None and was != after.states[path.nexthop_id]:
+                yield _path_event(plan, path, before, after)
+        yield from _bundle_event(plan.bundle, before.states, after.states)
+
+
+# -- paths
+
+
+def _path_event(plan: Plan, path: PathPlan, before: Seen, after: Seen) -> Event:
+    was, word = before.states[path.nexthop_id], after.states[path.nexthop_id]
+    cause = path_cause(plan, path, before, after)
+    if word == "up":
+        kind, priority = "path-up", NOTICE
+    elif was == "up":
+        kind, priority = "path-down", NOTICE if word == "drained" else WARNING
+    else:
+        kind, priority = "path-state", INFO
+    name = f"{plan.bundle}/{path.instance} to {path.remote} (IPv{path.family})"
+    return Event(
+        kind, priority, f"path {name}: {was} -> {word}: {cause}", plan.bundle, cause, was, word,
+        path.remote, path.instance, path.family, path.device,
+    )  # fmt: skip
+
+
+def path_cause(plan: Plan, path: PathPlan, before: Seen, after: Seen) -> str:
+    """Why a path is in its state: a short sentence."""
+    was = before.states.get(path.nexthop_id)
+    match after.states[path.nexthop_id]:
+        case "up":
+            return _why_up(plan, was)
+        case "down":
+            return _why_down(plan, was, _made_anew(path.device, before, after))
+        case "held down":
+            return "it fell too often and is held for a while"
+        case "remote down":
+            return "the remote does not hear us over it"
+        case "drained":
+            return "drained for a restart"
+        case "no device":
+            return "the device is not there" if was is None else "the device is gone"
+        case _:
+            ready = path.nexthop_id in after.ready
+            return "it waits for the other paths to the remote" if ready else "the device is not ready"
+
+
+def _why_up(plan: Plan, was: str | None) -> str:
+    if was == "remote down":
+        return "the remote hears us over it again"
+    if was == "held down":
+        return "it has answered for long enough"
+    return "its probes are answered" if plan.health.enabled else "the device is ready"
+
+
+def _why_down(plan: Plan, was: str | None, made_anew: bool) -> str:
+    if made_anew:
+        return "the device was made anew, no answer over it yet"
+    if was is None:
+        return "no answer to its probes"
+    return "no answer to its probes yet" if was in _NOT_PROBED else f"no answer to {plan.health.multiplier} probes"
+
+
+# -- devices and instances
+
+
+def _made_anew(device: str, before: Seen, after: Seen) -> bool:
+    was, index = before.devices.get(device), after.devices.get(device)
+    return bool(was and index and was != index)
+
+
+def _device_event(plan: Plan, instance: InstancePlan, before: Seen, after: Seen) -> Iterator[Event]:
+    was, index = before.devices.get(instance.device), after.devices.get(instance.device)
+    if was is None or index is None or was == index:
+        return
+    drained = all(before.states.get(p.nexthop_id) == "drained" for p in plan.paths if p.device == instance.device)
+    if index:
+        kind, priority, cause = "device-appeared", NOTICE, f"the instance has made it{' anew' if was else ''}"
+    elif drained:
+        kind, priority, cause = "device-gone", NOTICE, "drained for a restart"
+    else:
+        kind, priority, cause = "device-gone", WARNING, "the instance has ended or left its network"
+    words = ("present" if was else "absent", "present" if index else "absent")
+    message = f"device {instance.device} of {plan.bundle}/{instance.number}: {words[0]} -> {words[1]}: {cause}"
+    yield Event(
+        kind, priority, message, plan.bundle, cause, *words, instance=instance.number, device=instance.device
+    )
+
+
+def revival(bundle: str, instance: InstancePlan) -> Event:
+    """The daemon starts an instance again."""
+    return _intervention(REVIVED, bundle, instance, "started again", f"its device {instance.device} is missing")
+
+
+def hang(bundle: str, instance: InstancePlan) -> Event:
+    """The daemon kills an instance, so that systemd starts it again."""
+    return _intervention(KILLED, bundle, instance, "killed", "it runs but does not answer")
+
+
+def _intervention(kind: str, bundle: str, instance: InstancePlan, done: str, cause: str) -> Event:
+    message = f"instance {bundle}/{instance.number}: {instance.unit} is {done}: {cause}"
+    return Event(kind, WARNING, message, bundle, cause, instance=instance.number, device=instance.device)
+
+
+# -- bundles
+
+
+def bundle_word(words: Iterable[str]) -> str | None:
+    """The word for a bundle whose paths are in these states; None where it has no path."""
+    found = list(words)
+    if not found:
+        return None
+    ups = found.count("up")
+    return "up" if ups == len(found) else "degraded" if ups else "down"
+
+
+def _bundle_event(bundle: str, before: Mapping[int, str], after: Mapping[int, str]) -> Iterator[Event]:
+    def words(states: Mapping[int, str]) -> list[str]:
+        return [word for path, word in states.items() if names.bundle_of_nexthop(path) == bundle]
+
+    was, now = bundle_word(words(before)), bundle_word(words(after))
+    if was is None or now is None or was == now:
+        return
+    priority = NOTICE if now == "up" or was == "down" else WARNING
+    cause = f"{words(after).count('up')} of {len(words(after))} paths are up"
+    yield Event(f"bundle-{now}", priority, f"bundle {bundle}: {was} -> {now}: {cause}", bundle, cause, was, now)

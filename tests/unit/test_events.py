@@ -1,0 +1,196 @@
+"""What is told of two looks at the router, and what is counted."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from tests.configuration import EXAMPLE, bundle
+from zerotier_multi.cpu import Cpu
+from zerotier_multi.pathd.chronicle import Chronicle
+from zerotier_multi.pathd.events import INFO, NOTICE, WARNING, Event, Seen, events, hang, path_cause, revival
+from zerotier_multi.planner import make_plan
+
+PLAN = make_plan(bundle(EXAMPLE), tuple(Cpu(n, n) for n in range(4)), "/usr/sbin/ztnode")
+OTHER = make_plan(replace(bundle(EXAMPLE), name="zt1"), tuple(Cpu(n, n) for n in range(4)), "/usr/sbin/ztnode")
+IDS = [path.nexthop_id for path in PLAN.paths]
+DEVICES = {f"zt0p{k}": 10 + k for k in range(1, 5)}
+
+
+def seen(*words: str, ready: Sequence[int] = (), **devices: int) -> Seen:
+    """A look at the four paths; those that are not named are up."""
+    states = dict(zip(IDS, [*words, *["up"] * (4 - len(words))], strict=True))
+    return Seen(states, {**DEVICES, **devices}, frozenset(ready))
+
+
+def told(before: Seen, after: Seen) -> list[Event]:
+    return list(events([PLAN], before, after))
+
+
+def test_nothing_has_happened_where_nothing_differs() -> None:
+    assert told(seen(), seen()) == [] and told(Seen(), seen("down")) == []
+
+
+def test_a_path_that_falls_is_told_with_its_bundle() -> None:
+    path, whole = told(seen(), seen("up", "down"))
+    assert path.fields() == {
+        "ZEROTIER_EVENT": "path-down", "ZEROTIER_BUNDLE": "zt0", "ZEROTIER_REMOTE": "R2", "ZEROTIER_INSTANCE": "2",
+        "ZEROTIER_FAMILY": "4", "ZEROTIER_DEVICE": "zt0p2", "ZEROTIER_FROM": "up", "ZEROTIER_TO": "down",
+        "ZEROTIER_CAUSE": "no answer to 3 probes",
+    }  # fmt: skip
+    assert path.message == "path zt0/2 to R2 (IPv4): up -> down: no answer to 3 probes" and path.priority == WARNING
+    assert whole.fields() == {
+        "ZEROTIER_EVENT": "bundle-degraded", "ZEROTIER_BUNDLE": "zt0", "ZEROTIER_FROM": "up", "ZEROTIER_TO": "degraded",
+        "ZEROTIER_CAUSE": "3 of 4 paths are up",
+    }  # fmt: skip
+    assert whole.message == "bundle zt0: up -> degraded: 3 of 4 paths are up" and whole.priority == WARNING
+
+
+@pytest.mark.parametrize(
+    ("was", "word", "cause"),
+    [
+        ("down", "up", "its probes are answered"),
+        ("waiting", "up", "its probes are answered"),
+        ("remote down", "up", "the remote hears us over it again"),
+        ("held down", "up", "it has answered for long enough"),
+        ("held down", "down", "no answer to 3 probes"),
+        ("waiting", "down", "no answer to its probes yet"),
+        ("up", "held down", "it fell too often and is held for a while"),
+        ("up", "remote down", "the remote does not hear us over it"),
+        ("up", "drained", "drained for a restart"),
+        ("up", "no device", "the device is gone"),
+        ("no device", "waiting", "the device is not ready"),
+    ],
+)
+def test_every_change_has_a_cause(was: str, word: str, cause: str) -> None:
+    assert path_cause(PLAN, PLAN.paths[0], seen(was), seen(word)) == cause
+
+
+def test_causes_that_need_more_than_the_two_words() -> None:
+    path = PLAN.paths[0]
+    anew = path_cause(PLAN, path, seen(), seen("down", zt0p1=99))
+    assert anew == "the device was made anew, no answer over it yet"
+    ready = seen("waiting", ready=[path.nexthop_id])
+    assert path_cause(PLAN, path, seen("down"), ready) == "it waits for the other paths to the remote"
+    unprobed = replace(PLAN, health=replace(PLAN.health, enabled=False))
+    assert path_cause(unprobed, path, seen("waiting"), seen()) == "the device is ready"
+    assert path_cause(PLAN, path, Seen(), seen("down")) == "no answer to its probes"
+    assert path_cause(PLAN, path, Seen(), seen("no device")) == "the device is not there"
+
+
+def test_the_end_of_a_device_comes_before_that_of_its_path() -> None:
+    found = told(seen(), seen("no device", zt0p1=0))
+    assert [e.kind for e in found] == ["device-gone", "path-down", "bundle-degraded"]
+    assert found[0].message == "device zt0p1 of zt0/1: present -> absent: the instance has ended or left its network"
+    assert (found[0].device, found[0].instance, found[0].remote) == ("zt0p1", 1, None)
+
+
+def test_a_restart_on_purpose_warns_of_no_path_and_no_device() -> None:
+    first = told(seen(), seen("drained"))
+    then = told(seen("drained"), seen("no device", zt0p1=0))
+    back = told(seen("no device", zt0p1=0), seen("waiting", zt0p1=50)) + told(seen("waiting"), seen())
+    assert [(e.kind, e.priority) for e in first] == [("path-down", NOTICE), ("bundle-degraded", WARNING)]
+    assert [(e.kind, e.priority, e.cause) for e in then] == [
+        ("device-gone", NOTICE, "drained for a restart"),
+        ("path-state", INFO, "the device is gone"),
+    ]
+    assert [(e.kind, e.priority) for e in back] == [
+        ("device-appeared", NOTICE), ("path-state", INFO), ("path-up", NOTICE), ("bundle-up", NOTICE),
+    ]  # fmt: skip
+
+
+def test_a_device_made_anew_between_two_looks_is_told() -> None:
+    assert [(e.kind, e.cause) for e in told(seen(), seen(zt0p1=99))] == [
+        ("device-appeared", "the instance has made it anew")
+    ]
+
+
+@pytest.mark.parametrize(
+    ("was", "word", "kind", "priority"),
+    [
+        (["up"], ["down"] * 4, "bundle-down", WARNING),
+        (["down"] * 4, ["down"] * 3, "bundle-degraded", NOTICE),
+        (["down"], ["up"], "bundle-up", NOTICE),
+    ],
+)
+def test_a_bundle_is_told_when_its_word_changes(was: list[str], word: list[str], kind: str, priority: int) -> None:
+    last = told(seen(*was), seen(*word))[-1]
+    assert (last.kind, last.priority) == (kind, priority)
+
+
+def test_another_bundle_is_not_concerned() -> None:
+    others = {path.nexthop_id: "up" for path in OTHER.paths}
+    before, after = seen(), seen("down")
+    both = [replace(look, states={**look.states, **others}) for look in (before, after)]
+    assert {e.bundle for e in events([PLAN, OTHER], *both)} == {"zt0"}
+
+
+def test_what_a_plan_no_longer_has_goes_without_a_word() -> None:
+    shorter = replace(PLAN, paths=PLAN.paths[:3], instances=PLAN.instances[:3])
+    after = Seen(dict.fromkeys(IDS[:3], "up"), {d: n for d, n in DEVICES.items() if d != "zt0p4"})
+    assert list(events([shorter], seen(), after)) == []
+    assert list(events([replace(PLAN, paths=(), instances=())], seen(), Seen())) == []
+
+
+# -- over the daemon's life
+
+
+def chronicle() -> tuple[Chronicle, list[Event]]:
+    heard: list[Event] = []
+    return Chronicle([heard.append]), heard
+
+
+def states(look: Seen) -> dict[int, str]:
+    return dict(look.states)
+
+
+def test_a_daemon_started_anew_says_nothing_of_what_has_not_changed() -> None:
+    made, heard = chronicle()
+    look = seen("down", "no device", "drained", zt0p2=0)
+    made.look([PLAN], look, states(look))
+    assert heard == [] and [made.changes(path) for path in IDS] == [0] * 4
+    assert [made.cause(path) for path in IDS] == [
+        "no answer to its probes", "the device is not there", "drained for a restart", None,
+    ]  # fmt: skip
+
+
+def test_a_daemon_started_anew_tells_what_has_changed_meanwhile() -> None:
+    made, heard = chronicle()
+    made.look([PLAN], seen("no device", zt0p1=0), states(seen()))
+    assert [e.kind for e in heard] == ["device-gone", "path-down", "bundle-degraded"]
+    made, heard = chronicle()
+    made.look([PLAN], seen("waiting"), states(seen("no device")))
+    assert [e.kind for e in heard] == ["device-appeared", "path-state"]
+
+
+def test_the_first_look_ever_is_no_event() -> None:
+    made, heard = chronicle()
+    made.look([PLAN], seen(*["no device"] * 4, **dict.fromkeys(DEVICES, 0)), {})
+    assert heard == []
+    made.look([PLAN], seen(), {})
+    assert [e.kind for e in heard] == ["device-appeared"] * 4 + ["path-up"] * 4 + ["bundle-up"]
+
+
+def test_changes_are_counted_and_forgotten_with_their_path() -> None:
+    made, _heard = chronicle()
+    for look in (seen(), seen("down"), seen("remote down"), seen()):
+        made.look([PLAN], look, states(seen()))
+    assert (made.changes(IDS[0]), made.cause(IDS[0])) == (3, "the remote hears us over it again")
+    assert (made.changes(IDS[1]), made.cause(IDS[1])) == (0, None)
+    made.look([], Seen(), {})
+    assert (made.changes(IDS[0]), made.cause(IDS[0])) == (0, None)
+
+
+def test_what_the_daemon_does_to_an_instance_is_told() -> None:
+    made, heard = chronicle()
+    instance: Any = PLAN.instances[1]
+    for event in (revival("zt0", instance), hang("zt0", instance), revival("zt0", instance)):
+        made.tell(event)
+    assert (made.revivals("zt0", 2), made.revivals("zt0", 1)) == (2, 0)
+    assert [e.message for e in heard[:2]] == [
+        "instance zt0/2: zerotier-multi@zt0-2.service is started again: its device zt0p2 is missing",
+        "instance zt0/2: zerotier-multi@zt0-2.service is killed: it runs but does not answer",
+    ]
+    assert heard[0].fields()["ZEROTIER_INSTANCE"] == "2" and "ZEROTIER_TO" not in heard[0].fields()

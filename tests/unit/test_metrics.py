@@ -1,0 +1,117 @@
+"""The file for node_exporter: its text, and when it is written."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+from zerotier_multi.pathd.metrics import LEAST, MOST, MetricsFile, read_counters, render
+
+
+def path(**changes: Any) -> dict[str, Any]:
+    known = {"remote": "R2", "instance": 1, "family": 4, "device": "zt0p1", "state": "up", "changes": 3}
+    return {**known, "rtt_ms": 1.5, "loss": 0.25, **changes}
+
+
+def status(*paths: dict[str, Any], **changes: Any) -> dict[str, Any]:
+    instance = {"instance": 1, "device": "zt0p1", "device_present": True, "revivals": 2}
+    return {"problems": [], "bundles": {"zt0": {"paths": list(paths), "instances": [instance]}}, **changes}
+
+
+COUNTERS = {"zt0p1": {"rx_bytes": 10**15 + 1, "tx_bytes": 2, "rx_packets": 3, "tx_packets": 4}}
+LABELS = 'bundle="zt0",remote="R2",instance="1",family="4",device="zt0p1"'
+DEVICE = 'bundle="zt0",instance="1",device="zt0p1"'
+
+
+def test_every_metric_with_its_labels() -> None:
+    lines = render(status(path(), problems=["x"]), COUNTERS).splitlines()
+    assert [line for line in lines if not line.startswith("#")] == [
+        f"zerotier_multi_path_up{{{LABELS}}} 1",
+        f"zerotier_multi_path_rtt_seconds{{{LABELS}}} 0.0015",
+        f"zerotier_multi_path_loss_ratio{{{LABELS}}} 0.25",
+        f"zerotier_multi_path_changes_total{{{LABELS}}} 3",
+        'zerotier_multi_bundle_paths{bundle="zt0"} 1',
+        'zerotier_multi_bundle_paths_up{bundle="zt0"} 1',
+        f"zerotier_multi_instance_device_present{{{DEVICE}}} 1",
+        f"zerotier_multi_instance_revivals_total{{{DEVICE}}} 2",
+        f"zerotier_multi_device_receive_bytes_total{{{DEVICE}}} 1000000000000001",
+        f"zerotier_multi_device_transmit_bytes_total{{{DEVICE}}} 2",
+        f"zerotier_multi_device_receive_packets_total{{{DEVICE}}} 3",
+        f"zerotier_multi_device_transmit_packets_total{{{DEVICE}}} 4",
+        "zerotier_multi_problems 1",
+    ]
+    for name in {line.partition("{")[0].partition(" ")[0] for line in lines if not line.startswith("#")}:
+        kind = "counter" if name.endswith("_total") else "gauge"
+        assert lines.count(f"# TYPE {name} {kind}") == 1
+        assert sum(line.startswith(f"# HELP {name} ") for line in lines) == 1
+
+
+def test_what_is_not_known_is_left_out() -> None:
+    text = render(status(path(state="down", rtt_ms=None, loss=None)), {})
+    assert f"zerotier_multi_path_up{{{LABELS}}} 0\n" in text
+    assert "rtt" not in text and "loss" not in text and "_bytes_" not in text
+    assert render({"problems": [], "bundles": {}}, {}).splitlines()[2:] == ["zerotier_multi_problems 0"]
+
+
+def test_labels_are_escaped() -> None:
+    assert r'remote="a\"b\\c\nd"' in render(status(path(remote='a"b\\c\nd')), {})
+
+
+def test_counters_are_those_of_the_devices_that_are_there(tmp_path: Path) -> None:
+    statistics = tmp_path / "zt0p1/statistics"
+    statistics.mkdir(parents=True)
+    for number, name in enumerate(("rx_bytes", "tx_bytes", "rx_packets", "tx_packets")):
+        (statistics / name).write_text(f"{number}\n")
+    assert read_counters(["zt0p1", "zt0p2"], tmp_path) == {
+        "zt0p1": {"rx_bytes": 0, "tx_bytes": 1, "rx_packets": 2, "tx_packets": 3}
+    }
+
+
+class Clock:
+    now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def test_the_file_is_written_seldom(tmp_path: Path) -> None:
+    clock, asked = Clock(), []
+    file = MetricsFile(tmp_path / "metrics.prom", clock)
+
+    def look() -> dict[str, Any]:
+        asked.append(clock.now)
+        return status(path())
+
+    for second in range(200):
+        clock.now = 1000.0 + second
+        if second in (70, 71, 100):
+            file.change()
+        file.work(look)
+    # A change is written LEAST after the writing before it, everything else MOST after it.
+    assert (LEAST, MOST) == (15, 60) and [at - 1000 for at in asked] == [0, 60, 75, 100, 160]
+
+
+def test_the_file_is_for_everybody_and_its_age_tells_that_the_daemon_lives(tmp_path: Path) -> None:
+    clock, target = Clock(), tmp_path / "metrics.prom"
+    file = MetricsFile(target, clock)
+    before = os.umask(0o077)
+    try:
+        file.work(lambda: status(path()))
+    finally:
+        os.umask(before)
+    assert target.stat().st_mode & 0o777 == 0o644 and os.listdir(tmp_path) == ["metrics.prom"]
+    os.utime(target, (1, 1))
+    clock.now += MOST
+    file.work(lambda: status(path()))
+    assert target.stat().st_mtime > 1
+
+
+def test_a_file_that_cannot_be_written_is_told_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    clock = Clock()
+    file = MetricsFile(tmp_path / "none/metrics.prom", clock)
+    for _ in range(3):
+        file.work(lambda: status(path()))
+        clock.now += MOST
+    assert [record.levelname for record in caplog.records] == ["WARNING"]
