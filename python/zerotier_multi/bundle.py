@@ -59,6 +59,7 @@ class InstanceOverride:
     cpus: tuple[int, ...] | None = None
     listen: tuple[IPAddress, ...] = ()
     disabled: bool = False
+    weight: int = 1
 
 
 @dataclass(frozen=True)
@@ -265,6 +266,7 @@ def _overrides(top: _Reader) -> dict[int, InstanceOverride]:
             cpus=reader.one("cpu", parse_cpu_list, "give a list of CPUs such as 2-5,8"),
             listen=reader.many("listen-address", ipaddress.ip_address, "give an IPv4 or IPv6 address of this router"),
             disabled=reader.has("disable"),
+            weight=reader.one("weight", number(1, 100), "give a weight from 1 to 100", InstanceOverride.weight),
         )
     return found
 

@@ -44,6 +44,7 @@ class PathPlan:
     via: str
     nexthop_id: int
     lladdr: str | None  # MAC of the remote's TAP where its identity is known: a permanent neighbour
+    weight: int = 1  # share of the traffic; a plan of an earlier version has no word on it
 
 
 @dataclass(frozen=True)

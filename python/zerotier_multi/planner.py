@@ -127,6 +127,7 @@ def _paths(bundle: Bundle, numbers: Sequence[int], remotes: Sequence[Remote]) ->
                     via=str(transit.interface(k, site).ip),
                     nexthop_id=names.nexthop_id(bundle.name, transit.family, site, k),
                     lladdr=mac_on_network(identity.address, bundle.network(k) or "") if identity else None,
+                    weight=bundle.override(k).weight,
                 )
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import ipaddress
 import socket
 import struct
+from itertools import zip_longest
 from dataclasses import dataclass
 
 from zerotier_multi.names import RT_PROTO
@@ -94,12 +95,16 @@ class NextHop:
 
 @dataclass(frozen=True)
 class NextHopGroup:
-    """A group of next hops; ``buckets`` 0 is a plain multipath group. ``idle_timer`` in seconds."""
+    """A group of next hops; ``buckets`` 0 is a plain multipath group. ``idle_timer`` in seconds.
+
+    ``weights`` are those of the members (1 to 256); empty where all are 1.
+    """
 
     id: int
     members: tuple[int, ...]
     buckets: int = 0
     idle_timer: int = 0
+    weights: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -321,7 +326,7 @@ class Rtnl:
     def set_group(self, group: NextHopGroup) -> None:
         """Make or replace a group. ``buckets`` of an existing group cannot change; the kernel says so."""
         body = struct.pack("=BBBxI", 0, 0, RT_PROTO, 0) + attribute(_NHA_ID, group.id)
-        body += attribute(_NHA_GROUP, b"".join(struct.pack("=IBBH", member, 0, 0, 0) for member in group.members))
+        body += attribute(_NHA_GROUP, b"".join(_group_entry(*pair) for pair in zip_longest(group.members, group.weights)))
         if group.buckets:
             body += attribute(_NHA_GROUP_TYPE, struct.pack("=H", _NEXTHOP_GRP_TYPE_RES))
             body += nested(
@@ -382,9 +387,23 @@ def parse_link(body: bytes) -> Link:
 
 def _parse_group(number: int, values: dict[int, bytes]) -> NextHopGroup:
     content = values[_NHA_GROUP]
-    members = tuple(_u32(content[at : at + 4]) for at in range(0, len(content), 8))
+    entries = [struct.unpack_from("=IBBH", content, at) for at in range(0, len(content), 8)]
+    members = tuple(entry[0] for entry in entries)
+    weights = tuple(entry[1] + 1 for entry in entries) if any(entry[1] for entry in entries) else ()
     resilient = attributes(values.get(_NHA_RES_GROUP, b""))
     if _NHA_RES_GROUP_BUCKETS not in resilient:
-        return NextHopGroup(number, members)
+        return NextHopGroup(number, members, weights=weights)
     buckets = struct.unpack_from("=H", resilient[_NHA_RES_GROUP_BUCKETS])[0]
-    return NextHopGroup(number, members, buckets, _u32(resilient[_NHA_RES_GROUP_IDLE_TIMER]) // _CLOCK_TICKS)
+    idle = _u32(resilient[_NHA_RES_GROUP_IDLE_TIMER]) // _CLOCK_TICKS
+    return NextHopGroup(number, members, buckets, idle, weights)
+
+
+def _group_entry(member: int, weight: int | None) -> bytes:
+    """A struct nexthop_grp, in which a weight is one less than people say."""
+    return struct.pack("=IBBH", member, (weight or 1) - 1, 0, 0)
+
+
+def group_members(members: tuple[int, ...], weights: tuple[int, ...]) -> str:
+    """Members of a group as ``ip nexthop`` takes them."""
+    pairs = zip_longest(members, weights)
+    return "/".join(f"{member},{weight}" if weight and weight != 1 else str(member) for member, weight in pairs)

@@ -89,6 +89,16 @@ def test_from_nothing_to_the_plan_and_then_nothing_more() -> None:
     assert step(have)[1] == []
 
 
+def test_weights_are_those_of_the_members_that_stand() -> None:
+    heavy = make_plan(bundle(EXAMPLE + "instance 2 weight 3\ninstance 4 weight 2"), tuple(Cpu(n, n) for n in range(4)), "/usr/sbin/ztnode")
+    have = settle(Observed(links=all_taps()), plans=(heavy,))
+    assert have.groups[GROUP].weights == (1, 3, 1, 2)
+    down = heavy.paths[0].nexthop_id
+    want, _ = step(have, plans=(heavy,), usable=lambda _plan, path, _link: path.nexthop_id != down)
+    assert want.groups[GROUP].weights == (3, 1, 2)
+    assert settle(Observed(links=all_taps())).groups[GROUP].weights == ()
+
+
 def test_routes_of_a_remote_without_paths_go_unless_they_shall_stay() -> None:
     have = settle(Observed(links=all_taps()))
     assert have.routes

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any
 
 from zerotier_multi import names
@@ -11,6 +10,7 @@ from zerotier_multi.op.data import SCHEMA
 from zerotier_multi.pathd.desired import member_sysctls
 from zerotier_multi.pathd.sysctls import router_wide
 from zerotier_multi.plan import GroupPlan, InstancePlan, PathPlan, Plan, RoutePlan
+from zerotier_multi.rtnl import group_members
 
 
 def plan_data(plan: Plan) -> dict[str, Any]:
@@ -21,7 +21,7 @@ def plan_data(plan: Plan) -> dict[str, Any]:
         ("settings", _settings(plan)),
         ("neighbours", [_neighbour(path) for path in plan.paths if path.lladdr]),
         ("next_hops", [_next_hop(path) for path in plan.paths]),
-        ("groups", [_group(group) for group in plan.groups]),
+        ("groups", [_group(plan, group) for group in plan.groups]),
         ("routes", [_route(plan, route) for route in plan.routes]),
     ]
     return {
@@ -70,13 +70,11 @@ def _next_hop(path: PathPlan) -> str:
     return f"ip nexthop replace id {path.nexthop_id} via {path.via} dev {path.device} proto {names.RT_PROTO}"
 
 
-def _group(group: GroupPlan) -> str:
+def _group(plan: Plan, group: GroupPlan) -> str:
+    weight_of = {path.nexthop_id: path.weight for path in plan.paths}
+    members = group_members(group.members, tuple(weight_of[member] for member in group.members))
     kind = f" type resilient buckets {group.buckets} idle_timer {group.idle_timer}" if group.buckets else ""
-    return f"ip nexthop replace id {group.group_id} group {_joined(group.members)}{kind} proto {names.RT_PROTO}"
-
-
-def _joined(members: Iterable[int]) -> str:
-    return "/".join(str(member) for member in members)
+    return f"ip nexthop replace id {group.group_id} group {members}{kind} proto {names.RT_PROTO}"
 
 
 def _route(plan: Plan, route: RoutePlan) -> str:

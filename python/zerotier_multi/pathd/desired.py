@@ -157,6 +157,7 @@ def _paths(
         want.nexthops[path.nexthop_id] = NextHop(path.nexthop_id, link.index, path.via)
         if usable(plan, path, link):
             carrying.add(path.nexthop_id)
+    weight_of = {path.nexthop_id: path.weight for path in plan.paths}
     standing: dict[int, int] = {}
     for group in plan.groups:
         number = _group_id(group, resilient, observed)
@@ -172,7 +173,14 @@ def _paths(
             want.wake = min(want.wake or end, end)
             continue
         buckets = group.buckets if resilient else 0
-        want.groups[number] = NextHopGroup(number, members, buckets, group.idle_timer if resilient else 0)
+        weights = tuple(weight_of[m] for m in members)
+        want.groups[number] = NextHopGroup(
+            number,
+            members,
+            buckets,
+            group.idle_timer if resilient else 0,
+            weights if any(weight != 1 for weight in weights) else (),
+        )
         standing[group.group_id] = number
     for route in plan.routes:
         if route.group_id in standing:

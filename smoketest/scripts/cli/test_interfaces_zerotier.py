@@ -730,6 +730,27 @@ class ZeroTierInterfaceTest(VyOSUnitTestSHIM.TestCase):
         self.settled([1, 2])
         self.assertEqual(pids()[1], before[1])
 
+    def test_26_zerotier_weights(self):
+        before = self.running_example(2)
+        self.cli_set(zt0 + ['instance', '2', 'weight', '3'])
+        self.cli_commit()
+        self.eventually(lambda: [m.get('weight', 1) for m in group_of_route('10.0.55.2').get('group', [])], [1, 3])
+        self.assertEqual(pids(), before)
+        self.refused_at_set('zt0', 'instance', '2', 'weight', '0')
+        self.cli_delete(zt0 + ['instance'])
+        self.cli_commit()
+        self.eventually(lambda: [m.get('weight', 1) for m in group_of_route('10.0.55.2').get('group', [])], [1, 1])
+
+    def test_27_zerotier_all_paths_down(self):
+        """R2 never answers: with a health check its route goes, unless it shall stay."""
+        self.running_example(2)
+        self.cli_delete(zt0 + ['health-check'])
+        self.cli_commit()
+        self.eventually(lambda: members_of_route('10.0.55.2/32') or members_of_route('10.0.55.2'), None)
+        self.cli_set(zt0 + ['balance', 'all-paths-down', 'keep'])
+        self.cli_commit()
+        self.eventually(lambda: members_of_route('10.0.55.2'), ['zt0p1', 'zt0p2'])
+
     def test_24_zerotier_delete_one_of_two(self):
         before = self.running_example(2)
         self.second_bundle()
