@@ -8,6 +8,7 @@
 # make bench-engines        ENGINES="/path/zerotier-one ztnode": throughput of one instance of each
 # make bench-shell          start of the shell and its own share of a commit
 # make bench-faults         what flows notice when a path dies: a table over 20 runs of each kind of death
+# make bench-chaos          random faults under traffic, and whether anything grows; SECONDS=1800 SEED=1
 # make bench-probes         what probing costs, at 32 paths
 # make fuzz                 fuzzers of the engine's parsers
 # Everything runs as root on Debian 12 and installs what it needs.
@@ -16,13 +17,14 @@ PYTHON := /usr/bin/python3
 ENGINE ?= ztnode
 DEBS := build/debs
 BRANCH ?= rolling
+SECONDS ?= 1800
 TOOLS := $(shell cat lab/host-packages.txt) build-essential debhelper dh-python gnupg gpgv libjansson-dev libmicrohttpd-dev \
 	pkgconf python3 python3-hypothesis python3-lxml python3-pip python3-prompt-toolkit \
 	python3-pytest python3-rich python3-systemd tmux
 export PYTHONPATH := python:packages/ztsh:.
 export PYTHONDONTWRITEBYTECODE := 1
 
-.PHONY: demo test smoketest reference debs lab fuzz bench-engines bench-shell bench-faults bench-probes iso-vyos tools clean check-root
+.PHONY: demo test smoketest reference debs lab fuzz bench-engines bench-shell bench-faults bench-probes bench-chaos iso-vyos tools clean check-root
 
 check-root:
 	@[ "$$(id -u)" = 0 ] || { echo "make: this needs root; use sudo"; exit 1; }
@@ -74,6 +76,9 @@ bench-engines: debs
 
 bench-shell bench-faults bench-probes: bench-%: debs
 	@$(PYTHON) -m bench.$* $(DEBS)/*.deb
+
+bench-chaos: debs
+	@$(PYTHON) -m bench.chaos --seconds $(SECONDS) $(if $(SEED),--seed $(SEED)) $(DEBS)/*.deb
 
 smoketest: debs
 	@$(PYTHON) -m lab.smoketest $(DEBS)/*.deb

@@ -43,11 +43,18 @@ def generate_identity(program: str, home: Path) -> PublicIdentity:
         os.replace(made[0], secret)  # last: a home with the secret is complete
         sync(home)
     except (OSError, ValueError, subprocess.SubprocessError) as error:
-        raise IdentityError(f"{program} could not make an identity in {home} ({type(error).__name__})") from None
+        raise IdentityError(f"{program} could not make an identity in {home}: {_reason(error)}") from None
     finally:
         for path in made:
             path.unlink(missing_ok=True)
     return identity
+
+
+def _reason(error: Exception) -> str:
+    """Why, in the program's own last words where it has said some; it never prints keys."""
+    said = error.stderr if isinstance(error, subprocess.CalledProcessError) else None
+    lines = said.decode(errors="replace").strip().splitlines() if said else []
+    return lines[-1] if lines else str(getattr(error, "strerror", None) or type(error).__name__)
 
 
 def generate_identities(program: str, homes: Iterable[Path]) -> None:

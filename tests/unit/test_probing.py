@@ -123,15 +123,50 @@ def test_numbers_wrap_as_icmp_has_them() -> None:
 
 
 def test_what_a_peer_says_counts_as_long_as_it_says_it() -> None:
-    peer = Peer(heard=0b1011, used=0b0001, good_until=10.0)
+    peer = Peer()
+    peer.hear(0b1011, 0b0001, 5, 10.0)
     assert [peer.refuses(k, 9.0) for k in (1, 2, 3, 4)] == [False, False, True, False]
     assert [peer.uses(k, 9.0) for k in (1, 2)] == [True, False]
     assert not peer.refuses(3, 10.0) and peer.uses(1, 10.0) is None
 
 
+def test_a_word_that_comes_late_does_not_replace_a_newer_one() -> None:
+    peer, second = Peer(), 10**9
+    peer.hear(0b1, 0b1, 100 * second, 10.0)
+    peer.hear(0b0, 0b0, 99 * second, 10.1)
+    assert not peer.refuses(1, 9.0)
+    peer.hear(0b0, 0b0, 101 * second, 10.2)
+    assert peer.refuses(1, 9.0)
+    peer.hear(0b1, 0b1, 3 * second, 10.3)  # booted anew
+    assert not peer.refuses(1, 9.0)
+
+
+def test_lost_answers_are_no_death_while_the_remote_vouches_for_the_path() -> None:
+    health, now = path(True), 0.0
+    for _ in range(50):
+        health.sent(now)
+        health.vouch(now + 0.1)
+        assert not health.judge(now + 0.199)
+        now += I
+    assert health.up and health.loss() == pytest.approx(1.0)
+    died, changes = now - 0.1, []
+    for _ in range(6):
+        health.sent(now)
+        for moment in (now + health._margin + 1e-9, now + 0.199):
+            if health.judge(moment):
+                changes.append(moment - died)
+        now += I
+    assert not health.up and len(changes) == 1 and changes[0] <= M * I + health._margin
+    for _ in range(10):
+        health.sent(now)
+        health.vouch(now + 0.1)
+        health.judge(now + 0.15)
+        now += I
+    assert not health.up, "it brings no path up"
+
 probes = st.builds(
     wire.Probe, st.integers(0, 65535), st.booleans(), st.integers(1, 32), st.integers(0, 65535), st.integers(0, 2**64 - 1),
-    st.integers(0, 2**32 - 1), st.integers(0, 2**32 - 1),
+    st.integers(0, 2**32 - 1), st.integers(0, 2**32 - 1), st.integers(0, 2**32 - 1),
 )  # fmt: skip
 
 
@@ -156,7 +191,7 @@ def test_anything_else_is_left_alone(packet: bytes, family: int) -> None:
 def test_the_filters_part_what_is_urgent_from_the_rest(family: int, header: int) -> None:
     begin = bytes([0x40 | header // 4]) + bytes(header - 1) if family == 4 else b""
     for urgent in (True, False):
-        probe = wire.encode(wire.Probe(1, urgent, 1, 800, 1, 1, 1), family, 7)
+        probe = wire.encode(wire.Probe(1, urgent, 1, 800, 1, 1, 1, 1), family, 7)
         reply = bytes([wire.ECHO_REPLY[family]]) + probe[1:]
         other = probe[:8] + b"\0\0\0\0" + probe[12:]
         assert bpf(wire.packet_filter(family, True), begin + probe) is urgent

@@ -41,6 +41,7 @@ log = logging.getLogger("pathd")
 
 AUDIT = 60.0  # seconds between looks without an event, for what has no event
 RETRY = 1.0  # seconds until a refused action is tried again
+LOSS = 3.0  # seconds after which an instance that runs and has lost its device is started anew
 DRAIN_PATIENCE = 0.5  # seconds that the remotes get to leave a path that is drained
 MAX_PASSES = 8  # every pass brings the state nearer; more would be a fight with somebody
 
@@ -87,6 +88,7 @@ class Daemon:
         self._drained: dict[str, int] = {}  # device -> ifindex that carries no new traffic
         self._waiting_since: dict[int, float] = {}  # group -> when it began to wait for its members
         self._revival = Revival()
+        self._losses = Revival(first=LOSS)
         self._problems: list[str] = []
         self._observed = Observed()
         self._up: set[int] = set()
@@ -120,7 +122,7 @@ class Daemon:
             now = time.monotonic()
             if (due := self._hangs.wake) is not None and due <= now:
                 self._hangs.work(now)
-            if any(at is not None and at <= now for at in (self._retry, self._wake, self._revival.wake, self._audit_at)):
+            if any(at is not None and at <= now for at in (self._retry, self._wake, self._revival.wake, self._losses.wake, self._audit_at)):
                 self.reconcile()
             self._metrics.work(self.status)
             sd.notify("WATCHDOG=1")
@@ -277,15 +279,28 @@ class Daemon:
         """
         instances = {i.device: (plan.bundle, i) for plan in self._plan_list for i in plan.instances}
         self._seen = (self._seen | set(self._observed.links)) & set(instances)
-        for device in self._revival.due(set(instances) - set(self._observed.links), now):
-            verb = "restart" if device in self._seen else "start"
-            bundle, instance = instances[device]
-            self._chronicle.tell(revival(bundle, instance))
-            try:
-                systemd.systemctl("reset-failed", instance.unit, check=False)
-                systemd.systemctl(verb, "--no-block", instance.unit)
-            except systemd.SystemdError as error:
-                log.warning("%s", error)
+        missing = set(instances) - set(self._observed.links)
+        for device in self._losses.due(missing & self._seen, now):
+            # Dead ones are systemd's to start again, as long as it does.
+            if self._runs(instances[device][1].unit):
+                self._start_again(*instances[device], "restart")
+        for device in self._revival.due(missing, now):
+            self._start_again(*instances[device], "restart" if device in self._seen else "start")
+
+    @staticmethod
+    def _runs(unit: str) -> bool:
+        try:
+            return systemd.unit_states([unit])[unit].active == "active"
+        except systemd.SystemdError:
+            return False
+
+    def _start_again(self, bundle: str, instance: InstancePlan, verb: str) -> None:
+        self._chronicle.tell(revival(bundle, instance))
+        try:
+            systemd.systemctl("reset-failed", instance.unit, check=False)
+            systemd.systemctl(verb, "--no-block", instance.unit)
+        except systemd.SystemdError as error:
+            log.warning("%s", error)
 
     def _kill_hung(self, unit: str) -> None:
         """A process that does not answer may not end in order either; systemd starts it again."""
@@ -298,7 +313,7 @@ class Daemon:
 
     def _timeout(self) -> float:
         now = time.monotonic()
-        helpers = (self._revival.wake, self._prober.wake, self._hangs.wake, self._metrics.wake)
+        helpers = (self._revival.wake, self._losses.wake, self._prober.wake, self._hangs.wake, self._metrics.wake)
         alarms = (self._retry, self._wake, self._audit_at, *helpers)
         moments = [at for at in alarms if at is not None]
         watchdog = AUDIT / 4  # WatchdogSec= of the unit is longer

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 
 FLAP_WINDOW, FREE_FALLS = 120.0, 3  # so many falls in so many seconds go without a penalty
 FIRST_HOLD, LONGEST_HOLD = 2.0, 60.0  # seconds
+_OVERTAKEN = 10 * 10**9  # ns by which a word may come late
 HISTORY = 100  # probes that the loss is made of
 
 
@@ -29,7 +30,9 @@ class Health:
     _falls: tuple[float, ...] = ()
     _hold_until: float = 0.0
     _sent: int = 0
-    _open: deque[tuple[int, float]] = field(default_factory=deque)  # probes without an answer: number, when sent
+    # Probes without an answer: number, when sent.
+    _open: deque[tuple[int, float]] = field(default_factory=lambda: deque(maxlen=HISTORY))
+    _vouched: float = 0.0  # when the remote last said that our probes reach it
     _counted_from: int = 0  # probes before this one do not count as lost: the path was not there yet
     _answers: int = 0  # bit n: the n-th probe from the last was answered
 
@@ -43,7 +46,7 @@ class Health:
         """When the probes that are under way count as lost, unless one of them is answered."""
         if not self._open:
             return None
-        return self._open[0][1] + (self.multiplier - 1) * self.interval + self._margin
+        return max(self._open[0][1], self._vouched) + (self.multiplier - 1) * self.interval + self._margin
 
     def sent(self, now: float) -> int:
         """A probe goes out; its number."""
@@ -65,6 +68,13 @@ class Health:
             self._open.popleft()
         self._row += 1
         self.rtt = rtt if self.rtt is None else self.rtt + (rtt - self.rtt) / 8
+
+    def vouch(self, arrival: float) -> None:
+        """A probe of the remote has come over the path, and says that ours have come there lately.
+
+        So both directions work, whatever became of an answer. It keeps a path up, but brings none up.
+        """
+        self._vouched = max(self._vouched, arrival)
 
     def judge(self, now: float) -> bool:
         """Take up or down what the answers say; whether that changed anything."""
@@ -115,6 +125,16 @@ class Peer:
     heard: int = 0
     used: int = 0
     good_until: float = 0.0
+    said: int = 0  # when it said so, in ns of its own clock
+
+    def hear(self, heard: int, used: int, said: int, good_until: float) -> None:
+        """Take over what it says, unless it has said something newer: words may overtake each other on their way.
+
+        One that has booted anew counts its time from the beginning.
+        """
+        if self.said - _OVERTAKEN < said < self.said:
+            return
+        self.heard, self.used, self.said, self.good_until = heard, used, said, good_until
 
     def refuses(self, instance: int, now: float) -> bool:
         """Whether it says that it does not hear us over an instance, and said so lately."""

@@ -59,6 +59,7 @@ class _State:
     next_send: float
     send: Callable[[bytes], None]
     drained: bool = False
+    seen_at: float = -math.inf  # when a probe of the remote last came over this path
 
 
 class Prober:
@@ -225,6 +226,14 @@ class Prober:
                 used |= bit if state.target.path in self._in_use else 0
         return heard, used
 
+    def _seen(self, group: tuple[str, str, int], now: float) -> int:
+        """Mask of the instances over which probes of a remote have come lately."""
+        seen = 0
+        for state in self._states.values():
+            if state.group == group and now - state.seen_at < state.target.interval * state.target.multiplier:
+                seen |= 1 << (state.target.instance - 1)
+        return seen
+
     def _announce(self, now: float) -> None:
         """Tell the remotes at once what has changed, over every path."""
         for group in {s.group for s in self._states.values()}:
@@ -239,7 +248,7 @@ class Prober:
             good_ms = min(65535, int(target.interval * (target.multiplier + 1) * 1000))
             number = state.health.sent(now)
             told = self._told.get(state.group, (0, 0))
-            probe = wire.Probe(number, urgent, target.instance, good_ms, time.monotonic_ns(), *told)
+            probe = wire.Probe(number, urgent, target.instance, good_ms, time.monotonic_ns(), *told, self._seen(state.group, now))
             state.send(wire.encode(probe, target.family, state.identifier))
 
     # -- what comes
@@ -280,8 +289,11 @@ class Prober:
             return
         state = self._by_source.get((index, source))
         if state and hops == _HOPS:
+            state.seen_at = max(state.seen_at, arrival)
+            if probe.seen >> (state.target.instance - 1) & 1:
+                state.health.vouch(arrival)
             peer = self._peers.setdefault(state.group, Peer())
-            peer.heard, peer.used, peer.good_until = probe.heard, probe.used, arrival + probe.good_ms / 1000
+            peer.hear(probe.heard, probe.used, probe.sent, arrival + probe.good_ms / 1000)
 
 
 def _open(family: int, urgent: bool) -> socket.socket | None:

@@ -16,6 +16,7 @@ FIRST, LONGEST = 15.0, 300.0
 class Revival:
     """Keeps for every missing device when its unit is tried next; times in seconds of one clock."""
 
+    first: float = FIRST  # seconds until the first try
     _next: dict[str, tuple[float, float]] = field(default_factory=dict)  # device -> (when, delay)
 
     def due(self, missing: Iterable[str], now: float) -> list[str]:
@@ -24,7 +25,7 @@ class Revival:
         self._next = {device: entry for device, entry in self._next.items() if device in gone}
         found = []
         for device in sorted(gone):
-            when, delay = self._next.setdefault(device, (now + FIRST, FIRST))
+            when, delay = self._next.setdefault(device, (now + self.first, self.first))
             if when <= now:
                 found.append(device)
                 delay = min(delay * 2, LONGEST)

@@ -1,8 +1,9 @@
 """A probe on the wire: an ICMP echo request whose payload also tells the other router what we know; pure.
 
 The kernel of any remote answers it, so nothing of ours is needed there. A remote that runs our daemon reads the
-payload as well: a mask of the instances over which we hear it, and one of those that we use. So both learn of a
-death that only one can see, as with BFD (RFC 5880).
+payload as well: masks of the instances whose paths work for us, of those that we use, and of those over which its own
+probes have come lately. So both learn of a death that only one can see, as with BFD (RFC 5880), and a lost answer
+alone is no sign of one.
 """
 
 from __future__ import annotations
@@ -18,8 +19,8 @@ ECHO_REQUEST = {4: 8, 6: 128}
 ECHO_REPLY = {4: 0, 6: 129}
 
 _ICMP = struct.Struct("!BBHHH")
-# magic, flags, instance, seconds/1000 for which the masks are good, time of sending (ns), heard, used
-_PAYLOAD = struct.Struct("!IBBHQII")
+# magic, flags, instance, ms for which the masks are good, time of sending (ns), heard, used, seen
+_PAYLOAD = struct.Struct("!IBBHQIII")
 SIZE = _ICMP.size + _PAYLOAD.size
 
 
@@ -34,6 +35,7 @@ class Probe:
     sent: int
     heard: int
     used: int
+    seen: int
 
 
 def checksum(data: bytes) -> int:
@@ -49,7 +51,7 @@ def checksum(data: bytes) -> int:
 def encode(probe: Probe, family: int, identifier: int) -> bytes:
     """An echo request; the kernel itself puts the checksum of ICMPv6 in."""
     payload = _PAYLOAD.pack(
-        MAGIC, URGENT if probe.urgent else 0, probe.instance, probe.good_ms, probe.sent, probe.heard, probe.used
+        MAGIC, URGENT if probe.urgent else 0, probe.instance, probe.good_ms, probe.sent, probe.heard, probe.used, probe.seen
     )
     rest = struct.pack("!HH", identifier, probe.sequence & 0xFFFF) + payload
     kind = ECHO_REQUEST[family]
@@ -68,10 +70,10 @@ def decode(packet: bytes, family: int) -> tuple[bool, int, Probe] | None:
     kind, code, _sum, identifier, sequence = _ICMP.unpack_from(packet, offset)
     if code or kind not in (ECHO_REQUEST[family], ECHO_REPLY[family]):
         return None
-    magic, flags, instance, good_ms, sent, heard, used = _PAYLOAD.unpack_from(packet, offset + _ICMP.size)
+    magic, flags, instance, good_ms, sent, heard, used, seen = _PAYLOAD.unpack_from(packet, offset + _ICMP.size)
     if magic != MAGIC:
         return None
-    probe = Probe(sequence, bool(flags & URGENT), instance, good_ms, sent, heard, used)
+    probe = Probe(sequence, bool(flags & URGENT), instance, good_ms, sent, heard, used, seen)
     return kind == ECHO_REPLY[family], identifier, probe
 
 
