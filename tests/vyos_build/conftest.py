@@ -19,9 +19,6 @@ VYOS_1X = {
         "from vyos.ifconfig.wwan import WWANIf\nfrom vyos.ifconfig.sstpc import SSTPCIf\n",
     "interface-definitions/include/constraint/interface-name.xml.i": f"<regex>{NAMES}[0-9]+|lo</regex>\n",
     "interface-definitions/include/constraint/interface-name-with-wildcard.xml.i": f"<regex>{NAMES}(.+)?</regex>\n",
-    "interface-definitions/include/firewall/inbound-interface-no-group.xml.i": f"<regex>{NAMES}</regex>\n",
-    "interface-definitions/include/firewall/outbound-interface-no-group.xml.i": f"<regex>{NAMES}</regex>\n",
-    "interface-definitions/include/firewall/match-interface.xml.i": f"<regex>{NAMES}</regex>\n",
     "interface-definitions/xml-component-version.xml.in":
         "<interfaceDefinition>\n  #include <include/version/webproxy-version.xml.i>\n</interfaceDefinition>\n",
     "python/setup.py": "setup(\n    packages = packages('vyos'),\n)\n",

@@ -155,8 +155,14 @@ if "VYOS_1X" in os.environ:
         git(tree, "checkout", "--quiet", "--detach", pin)
         assert overlay.lay(tree, ROOT, pin)
         assert overlay.lay(tree, ROOT, pin) == []
-        template = subprocess.run(
-            [tree / "scripts/transclude-template", "interface-definitions/protocols_ospf.xml.in"],
-            cwd=tree, capture_output=True, text=True, check=True,
-        ).stdout
-        assert "|wwan|zt)[0-9]+" in template
+
+        def definition(name: str) -> str:
+            return subprocess.run(
+                [tree / "scripts/transclude-template", f"interface-definitions/{name}.xml.in"],
+                cwd=tree, capture_output=True, text=True, check=True,
+            ).stdout
+
+        assert "|wwan|zt)[0-9]+" in definition("protocols_ospf")
+        # These take every name that could be a VRF's, so they need no edit.
+        for name in ("firewall", "nat", "nat66"):
+            assert '<validator name="vrf-name"/>' in definition(name)

@@ -31,9 +31,9 @@ FOLDERS = (
 )
 
 
-def _interface_name(path: str) -> Edit:
+def _interface_name(name: str) -> Edit:
     return Edit(
-        path=f"interface-definitions/include/{path}",
+        path=f"interface-definitions/include/constraint/{name}",
         reason="ztN is accepted as an interface before its device exists, as at boot",
         anchor=r"\|wwan\)",
         replacement="|wwan|zt)",
@@ -47,11 +47,8 @@ EDITS = (
         anchor=r"^from vyos\.ifconfig\.sstpc import SSTPCIf$",
         replacement=r"\g<0>\nfrom vyos.ifconfig.zerotier import ZeroTierIf",
     ),
-    _interface_name("constraint/interface-name.xml.i"),
-    _interface_name("constraint/interface-name-with-wildcard.xml.i"),
-    _interface_name("firewall/inbound-interface-no-group.xml.i"),
-    _interface_name("firewall/outbound-interface-no-group.xml.i"),
-    _interface_name("firewall/match-interface.xml.i"),
+    _interface_name("interface-name.xml.i"),
+    _interface_name("interface-name-with-wildcard.xml.i"),
     Edit(
         path="interface-definitions/xml-component-version.xml.in",
         reason="saved configurations carry the version of our syntax, for migrations to come",

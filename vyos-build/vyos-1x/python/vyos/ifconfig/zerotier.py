@@ -5,11 +5,12 @@ from vyos.ifconfig.interface import Interface
 
 @Interface.register
 class ZeroTierIf(Interface):
-    """Made and removed by zerotier-pathd. It has no ``iftype``, so VyOS reads it and never creates it.
+    """Made and removed by zerotier-pathd. Its ``iftype`` is none, so VyOS reads it and never creates it.
 
     The TAPs of the instances (ztNpK) match no prefix and so are no interfaces of the configuration.
     """
 
+    iftype = None
     definition = {
         **Interface.definition,
         'section': 'zerotier',
