@@ -72,6 +72,7 @@ class Bundle:
     name: str
     disabled: bool = False
     vrf: str | None = None
+    description: str = ""
     mtu: int | None = None
     addresses: tuple[IPInterface, ...] = ()
     instances: int | None = 1
@@ -221,6 +222,7 @@ def parse_bundle(name: str, tree: ConfigTree) -> Bundle:
     transit, balance, health = top.level("transit"), top.level("balance"), top.level("health-check")
     fields: dict[str, Any] = dict(
         vrf=top.tree.get("vrf"),
+        description=top.tree.get("description", ""),
         mtu=top.one("mtu", _auto_or(1280, 10000), "give auto or 1280 to 10000 bytes") or None,
         addresses=top.many("address", ipaddress.ip_interface, "give an address with its length, such as 10.0.55.1/32"),
         network_id=top.one("network-id", network_id, "a network id is 16 hexadecimal digits"),

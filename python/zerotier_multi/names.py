@@ -86,5 +86,6 @@ def default_primary_port(bundle: str) -> int:
     """UDP port of instance 1 unless configured: 9993 for zt0, 32 more for each next bundle."""
     return 9993 + MAX_INSTANCES * bundle_number(bundle)
 
-DEVICE_ALIAS = "zerotier-multi"  # alias of the devices ztN that we made, and so may delete
+
+DEVICE_GROUP = 122  # link group of the devices ztN that we made, and so may delete
 GROUP_ALTERNATE = 33  # added to a group's id: a second group while the first is replaced by one of another size

@@ -105,6 +105,7 @@ class Plan:
     blacklist: tuple[str, ...]  # prefixes that are never the underlay
     health: HealthPlan
     keep_routes: bool = False  # also when all paths to a remote are down; a plan of an earlier version has no word on it
+    description: str = ""
 
     def instance(self, number: int) -> InstancePlan | None:
         """The instance with that number, or None."""

@@ -64,6 +64,7 @@ def make_plan(bundle: Bundle, topology: Topology, engine: str, offset: int = 0) 
     return Plan(
         bundle=bundle.name,
         vrf=bundle.vrf,
+        description=bundle.description,
         mtu=bundle.mtu or (MTU_BASE if bundle.controller_free else None),
         controller_free=bundle.controller_free,
         addresses=() if bundle.disabled else loopbacks,

@@ -35,6 +35,7 @@ GROUP_IPV6_ADDR, GROUP_IPV6_ROUTE, GROUP_NEXTHOP = 9, 11, 32
 
 _IFF_UP, _IFF_LOWER_UP = 0x1, 0x10000
 _IFLA_IFNAME, _IFLA_MTU, _IFLA_MASTER, _IFLA_LINKINFO, _IFLA_IFALIAS, _IFLA_AF_SPEC = 3, 4, 10, 18, 20, 26
+_IFLA_GROUP = 27
 _IFLA_INFO_KIND, _IFLA_INFO_DATA, _IFLA_VRF_TABLE = 1, 2, 1
 _IFLA_INET6_ADDR_GEN_MODE, _ADDR_GEN_NONE = 8, 1
 _IFA_ADDRESS, _IFA_LOCAL, _IFA_FLAGS, _IFA_F_NODAD, _IFA_F_PERMANENT = 1, 2, 8, 0x02, 0x80
@@ -64,6 +65,7 @@ class Link:
     carrier: bool
     master: int = 0
     alias: str = ""
+    group: int = 0
     table: int | None = None
 
 
@@ -258,23 +260,32 @@ class Rtnl:
 
     # -- writes
 
-    def add_link(self, name: str, kind: str, alias: str) -> None:
-        """Make a virtual device without settings (``dummy``, ``bridge``), its owner marked in its alias."""
+    def add_link(self, name: str, kind: str, group: int) -> None:
+        """Make a virtual device without settings (``dummy``, ``bridge``), its owner marked in its link group."""
         values = attribute(_IFLA_IFNAME, name) + nested(_IFLA_LINKINFO, attribute(_IFLA_INFO_KIND, kind))
-        self._link(RTM_NEWLINK, 0, values, NLM_F_CREATE | NLM_F_EXCL)
-        self._link(RTM_NEWLINK, 0, attribute(_IFLA_IFNAME, name) + attribute(_IFLA_IFALIAS, alias.encode()))
+        self._link(RTM_NEWLINK, 0, values + attribute(_IFLA_GROUP, group), NLM_F_CREATE | NLM_F_EXCL)
 
     def delete_link(self, index: int) -> None:
         """Delete a device."""
         self._link(RTM_DELLINK, index, b"")
 
-    def set_link(self, index: int, *, up: bool | None = None, mtu: int | None = None, master: int | None = None) -> None:
+    def set_link(
+        self,
+        index: int,
+        *,
+        up: bool | None = None,
+        mtu: int | None = None,
+        master: int | None = None,
+        alias: str | None = None,
+    ) -> None:
         """Change what is given: up or down, MTU in bytes, master device (0: none)."""
         values = b""
         if mtu is not None:
             values += attribute(_IFLA_MTU, mtu)
         if master is not None:
             values += attribute(_IFLA_MASTER, master)
+        if alias is not None:
+            values += attribute(_IFLA_IFALIAS, alias.encode())
         self._link(RTM_NEWLINK, index, values, up=up)
 
     def no_link_local(self, index: int) -> None:
@@ -381,6 +392,7 @@ def parse_link(body: bytes) -> Link:
         carrier=bool(flags & _IFF_LOWER_UP),
         master=_u32(values[_IFLA_MASTER]) if _IFLA_MASTER in values else 0,
         alias=values.get(_IFLA_IFALIAS, b"").rstrip(b"\0").decode("utf-8", "replace"),
+        group=_u32(values[_IFLA_GROUP]) if _IFLA_GROUP in values else 0,
         table=_u32(data[_IFLA_VRF_TABLE]) if _IFLA_VRF_TABLE in data else None,
     )
 

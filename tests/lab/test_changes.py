@@ -83,9 +83,9 @@ def flow_on(pair: list[Router], devices: set[str], made: list[Flow]) -> Flow:
 def test_an_unchanged_commit_touches_nothing(pair: list[Router]) -> None:
     router = pair[0]
     before = snapshot(router)
-    # A description is configuration, so the script runs, but nothing of the router depends on it.
-    router.must_configure(f"{ZT} description one")
-    router.must_configure(f"{ZT} description two")
+    # A default that is written out is configuration, so the script runs, but nothing of the router depends on it.
+    router.must_configure(f"{ZT} balance hash-policy layer4")
+    router.must_configure("delete interfaces zerotier zt0 balance")
     assert snapshot(router) == before
 
 

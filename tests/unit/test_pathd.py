@@ -49,11 +49,12 @@ def settle(have: Observed, **options) -> Observed:
         for action in todo:
             match action:
                 case AddDevice(name):
-                    have.links = {**have.links, name: Link(3, name, "dummy", 1500, False, True, alias=names.DEVICE_ALIAS)}
-                case SetDevice(name, _, up, mtu, master):
+                    have.links = {**have.links, name: Link(3, name, "dummy", 1500, False, True, group=names.DEVICE_GROUP)}
+                case SetDevice(name, _, up, mtu, master, alias):
                     link = have.links[name]
                     have.links = {**have.links, name: replace(link, up=link.up if up is None else up, mtu=mtu or link.mtu,
-                                                              master=link.master if master is None else master)}  # fmt: skip
+                                                              master=link.master if master is None else master,
+                                                              alias=link.alias if alias is None else alias)}  # fmt: skip
                 case DeleteDevice(name, index):
                     have.links = {n: x for n, x in have.links.items() if n != name}
                     have.addresses = {a for a in have.addresses if a.index != index}

@@ -31,6 +31,7 @@ class SetDevice:
     up: bool | None
     mtu: int | None
     master: int | None
+    alias: str | None = None
 
 
 @dataclass(frozen=True)
@@ -84,9 +85,10 @@ def _device_change(state: DeviceState, link: Link) -> SetDevice | None:
     up = state.up if state.up != link.up else None
     mtu = state.mtu if state.mtu not in (None, link.mtu) else None
     master = state.master if state.master != link.master else None
-    if up is None and mtu is None and master is None:
+    alias = state.alias if state.alias not in (None, link.alias) else None
+    if up is None and mtu is None and master is None and alias is None:
         return None
-    return SetDevice(state.name, link.index, up, mtu, master)
+    return SetDevice(state.name, link.index, up, mtu, master, alias)
 
 
 def _make(want: Desired, have: Observed) -> Iterable[Action]:
@@ -110,7 +112,7 @@ def _prune(want: Desired, have: Observed) -> Iterable[Action]:
         if address.index in managed and not ipaddress.ip_interface(address.interface).is_link_local:
             yield Remove(address)
     for name, link in sorted(have.links.items()):
-        if link.alias == names.DEVICE_ALIAS and name not in want.own_devices:
+        if link.group == names.DEVICE_GROUP and name not in want.own_devices:
             yield DeleteDevice(name, link.index)
 
 

@@ -36,6 +36,7 @@ class DeviceState:
     up: bool
     mtu: int | None
     master: int
+    alias: str | None = None
 
 
 @dataclass
@@ -89,8 +90,8 @@ def desired_state(
     """
     want = Desired()
     for plan in plans:
+        _bundle(want, plan, observed, rp_filter_all)
         if plan.instances:
-            _bundle(want, plan, observed, rp_filter_all)
             _paths(want, plan, observed, usable, resilient, waiting_since, now)
     return want
 
@@ -110,8 +111,9 @@ def _bundle(want: Desired, plan: Plan, observed: Observed, rp_filter_all: str) -
     vrf = _master(want, plan, observed)
     if vrf is None:
         return
+    # A disabled bundle keeps its device, down and without addresses, as other interfaces of the router do.
     want.own_devices.add(plan.bundle)
-    want.devices[plan.bundle] = DeviceState(plan.bundle, True, None, vrf[0])
+    want.devices[plan.bundle] = DeviceState(plan.bundle, bool(plan.instances), plan.mtu or 1500, vrf[0], plan.description)
     own = observed.links.get(plan.bundle)
     if own:
         want.addresses |= {Address(own.index, a) for a in plan.addresses}

@@ -57,8 +57,8 @@ def _perform(rtnl: Rtnl, action: Action) -> None:
     match action:
         case AddDevice(name):
             _add_device(rtnl, name)
-        case SetDevice(_, index, up, mtu, master):
-            rtnl.set_link(index, up=up, mtu=mtu, master=master)
+        case SetDevice(_, index, up, mtu, master, alias):
+            rtnl.set_link(index, up=up, mtu=mtu, master=master, alias=alias)
         case DeleteDevice(_, index):
             rtnl.delete_link(index)
         case PutRoute(route, replace):
@@ -84,11 +84,11 @@ def _perform(rtnl: Rtnl, action: Action) -> None:
 def _add_device(rtnl: Rtnl, name: str) -> None:
     """A dummy; where the kernel has no such driver, a bridge without ports."""
     try:
-        rtnl.add_link(name, "dummy", names.DEVICE_ALIAS)
+        rtnl.add_link(name, "dummy", names.DEVICE_GROUP)
     except KernelError as error:
         if error.errno != errno.EOPNOTSUPP:
             raise
-        rtnl.add_link(name, "bridge", names.DEVICE_ALIAS)
+        rtnl.add_link(name, "bridge", names.DEVICE_GROUP)
     rtnl.no_link_local(rtnl.links()[name].index)
 
 
@@ -97,10 +97,11 @@ def describe(action: Action) -> str:
     match action:
         case AddDevice(name):
             return f"ip link add {name}"
-        case SetDevice(name, _, up, mtu, master):
+        case SetDevice(name, _, up, mtu, master, alias):
             words = ["up" if up else "down"] if up is not None else []
             words += [f"mtu {mtu}"] if mtu is not None else []
             words += [f"master {master}"] if master is not None else []
+            words += [f"alias {alias!r}"] if alias is not None else []
             return f"ip link set {name} {' '.join(words)}"
         case DeleteDevice(name, _):
             return f"ip link del {name}"

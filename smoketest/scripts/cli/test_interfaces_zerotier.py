@@ -447,10 +447,10 @@ class ZeroTierInterfaceTest(VyOSUnitTestSHIM.TestCase):
             self.eventually(lambda i=k: node(i), nodes[k])
 
     def test_11_zerotier_unchanged_commit(self):
-        # Nothing on the router depends on a description, or on times of a probing that is off
-        self.running_example(2, 'description one')
+        # Nothing on the router depends on a default that is written out, or on times of a probing that is off
+        self.running_example(2)
         before = snapshot()
-        self.cli_set(zt0 + ['description', 'two'])
+        self.set_all(zt0, 'balance hash-policy layer4', 'mtu auto')
         self.cli_commit()
         self.assertEqual(snapshot(), before)
 
@@ -540,12 +540,22 @@ class ZeroTierInterfaceTest(VyOSUnitTestSHIM.TestCase):
         self.eventually(members, {'zt0p1': MTU, 'zt0p2': MTU})
         self.settled([1, 2])
 
+    def test_28_zerotier_description(self):
+        before = self.running_example(1, 'description to-the-branch')
+        self.eventually(lambda: read('/sys/class/net/zt0/ifalias'), 'to-the-branch')
+        self.cli_delete(zt0 + ['description'])
+        self.cli_commit()
+        self.eventually(lambda: read('/sys/class/net/zt0/ifalias'), '')
+        self.assertEqual(pids(), before)
+
     def test_15_zerotier_disable(self):
         nodes = {k: node(k) for k in self.running_example(2)}
         self.cli_set(zt0 + ['disable'])
         self.cli_commit()
         self.eventually(pids, {})
-        self.eventually(devices, {})
+        # As with other interfaces the device stays, down and without addresses
+        self.eventually(lambda: sorted(devices()), ['zt0'])
+        self.eventually(lambda: int(read('/sys/class/net/zt0/flags'), 16) & 1, 0)
         self.eventually(objects, {})
         self.assertEqual(routes(), {})
         self.assertEqual((read(hash_policy), read(hash_policy6)), self.hash_before)
