@@ -3,6 +3,9 @@
 # make smoketest            the smoketests in VyOS's style, on a router of the lab
 # make reference            writes docs/cli-reference.rst from the XML definitions
 # make debs                 the Debian packages, in build/debs
+# make iso                  the live image of the Debian edition, in build/iso (docs/live-image.md)
+# make check-iso ISO=FILE   boots an image in QEMU under BIOS and UEFI and logs in
+# make test-image ISO=FILE  everything there is to test of an image: two machines with traffic, installation, power cuts
 # make iso-vyos             a VyOS image with all of it; BRANCH=rolling|circinus|sagitta (docs/vyos.md)
 # make lab                  two routers to work in by hand
 # make bench-engines        ENGINES="/path/zerotier-one ztnode": throughput of one instance of each
@@ -24,7 +27,7 @@ TOOLS := $(shell cat lab/host-packages.txt) build-essential debhelper dh-python 
 export PYTHONPATH := python:packages/ztsh:.
 export PYTHONDONTWRITEBYTECODE := 1
 
-.PHONY: demo test smoketest reference debs lab fuzz bench-engines bench-shell bench-faults bench-probes bench-chaos iso-vyos tools clean check-root
+.PHONY: demo test smoketest reference debs lab fuzz bench-engines bench-shell bench-faults bench-probes bench-chaos iso iso-vyos check-iso test-image tools clean check-root
 
 check-root:
 	@[ "$$(id -u)" = 0 ] || { echo "make: this needs root; use sudo"; exit 1; }
@@ -86,6 +89,17 @@ smoketest: debs
 reference: tools
 	@$(PYTHON) -m ztsh.reference interface-definitions op-mode-definitions >build/cli-reference.rst
 	@mv build/cli-reference.rst docs/cli-reference.rst
+
+iso: debs
+	@$(PYTHON) debian-image/build
+
+IMAGE_TOOLS = $(shell cat debian-image/host-packages.txt)
+check-iso: IMAGE_TESTS := tests/image/test_boot.py
+test-image: IMAGE_TESTS := tests/image
+check-iso test-image: check-root
+	@test -f "$(ISO)" || { echo "make: name the image: make $@ ISO=build/iso/….iso"; exit 1; }
+	@dpkg-query -W $(IMAGE_TOOLS) >/dev/null 2>&1 || { apt-get -qq update && apt-get -qq install --no-install-recommends --yes $(IMAGE_TOOLS) >/dev/null; }
+	ISO=$(abspath $(ISO)) $(PYTHON) -m pytest -v $(PYTEST_ARGS) $(IMAGE_TESTS)
 
 # IMAGE_ARGS=--dry-run goes as far as VyOS's own dry run does.
 iso-vyos: $(if $(findstring --dry-run,$(IMAGE_ARGS)),,debs)

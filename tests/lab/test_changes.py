@@ -221,7 +221,7 @@ def test_a_broken_plan_file_changes_nothing_and_is_told(pair: list[Router]) -> N
     r1.run(["systemctl", "kill", "--kill-whom=main", "--signal=HUP", "zerotier-pathd"])
     r1.wait(lambda: any("unusable" in p for p in status(r1)["problems"]), what="the problem in the status")
     assert snapshot(r1)["nexthops"] == before
-    r1.must_configure(f"{ZT} description mended")
+    r1.must_configure(f"{ZT} balance hash-policy layer4")
     r1.wait(lambda: status(r1)["problems"] == [], what="no problem")
     assert r1.read("/run/zerotier-multi/zt0.json") == whole
 

@@ -17,7 +17,14 @@ class FileWatch:
         self._descriptor = _libc.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC)
         if self._descriptor < 0:
             raise OSError(ctypes.get_errno(), "inotify_init1")
+        # An open file keeps the kernel from forgetting its name: below /proc/sys a name that it looks up anew gets another
+        # inode, on which nobody watches.
+        self._files: list[int] = []
         for path in paths:
+            try:
+                self._files.append(os.open(path, os.O_RDONLY | os.O_CLOEXEC))
+            except OSError:
+                continue  # a kernel without that setting
             _libc.inotify_add_watch(self._descriptor, os.fsencode(path), _IN_MODIFY)
 
     def fileno(self) -> int:
@@ -34,4 +41,5 @@ class FileWatch:
 
     def close(self) -> None:
         """Stop watching."""
-        os.close(self._descriptor)
+        for descriptor in (self._descriptor, *self._files):
+            os.close(descriptor)

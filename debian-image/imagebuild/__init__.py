@@ -1,0 +1,1 @@
+"""Builds the live image of the Debian edition."""

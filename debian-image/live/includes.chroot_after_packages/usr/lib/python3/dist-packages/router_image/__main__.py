@@ -1,0 +1,50 @@
+"""The program behind the op mode commands: ``image install|add|default-boot|show|confirm``."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+
+from router_image import commands
+from router_image.process import ImageError
+
+
+def main() -> int:
+    """Entry point."""
+    parser = argparse.ArgumentParser(prog="image")
+    verbs = parser.add_subparsers(dest="verb", required=True)
+    install = verbs.add_parser("install")
+    install.add_argument("--disk", default="")
+    install.add_argument("--yes", action="store_true")
+    verbs.add_parser("add").add_argument("path")
+    verbs.add_parser("default-boot").add_argument("image")
+    verbs.add_parser("show")
+    verbs.add_parser("confirm")
+    arguments = parser.parse_args()
+    if os.geteuid() != 0:
+        print("image: this needs root: run it with sudo", file=sys.stderr)
+        return 1
+    try:
+        match arguments.verb:
+            case "install":
+                commands.install(arguments.disk, ask=not arguments.yes)
+            case "add":
+                commands.add(arguments.path)
+            case "default-boot":
+                commands.default_boot(arguments.image)
+            case "show":
+                commands.show()
+            case "confirm":
+                commands.confirm()
+    except ImageError as error:
+        print(error, file=sys.stderr)
+        return 1
+    except (KeyboardInterrupt, EOFError):
+        print("\nstopped; nothing was changed unless it says so above", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

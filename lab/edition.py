@@ -1,0 +1,31 @@
+"""What a person sees of an edition at its console: how one logs in, and what its prompts look like."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Edition:
+    """The habits of an image. Prompts are regular expressions."""
+
+    name: str
+    user: str
+    password: str  # as the image comes
+    must_change: bool  # the first login asks for another password
+    op: str
+    conf: str
+    smoketest: str
+    disk: str  # the first disk
+
+    login = r"\w+ login: "
+    asks_password = r"[Pp]assword: "
+    asks_current = r"[Cc]urrent password: "
+    asks_new = r"[Nn]ew password: "
+    asks_again = r"[Rr]etype new password: "
+
+
+_SMOKETEST = "/usr/libexec/vyos/tests/smoke/cli/test_interfaces_zerotier.py"
+DEBIAN = Edition("debian", "admin", "admin", True, r"admin@\w+:[^\n$]*\$ ?", r"admin@\w+# ?", _SMOKETEST, "/dev/vda")
+VYOS = Edition("vyos", "vyos", "vyos", False, r"vyos@\w+:[^\n$]*\$ ?", r"vyos@\w+# ?", _SMOKETEST, "/dev/vda")
+EDITIONS = {edition.name: edition for edition in (DEBIAN, VYOS)}

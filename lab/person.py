@@ -1,0 +1,70 @@
+"""A person at a machine's serial console: logs in, types at the prompts, reads what is printed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from lab.edition import Edition
+from lab.process import LabError
+from lab.vm import Vm
+
+BOOT = 600.0  # seconds that an emulated machine may take to its login prompt
+LOGIN = 120.0
+
+
+class Person:
+    """One who knows an edition's habits and the password of the moment."""
+
+    def __init__(self, vm: Vm, edition: Edition, password: str = "") -> None:
+        self.vm, self.edition = vm, edition
+        self.password = password or edition.password
+
+    def wait_login(self, timeout: float = BOOT) -> float:
+        """Wait for the login prompt; returns the seconds since the machine was switched on."""
+        self.vm.console.expect(self.edition.login, timeout=timeout)
+        return self.vm.seconds
+
+    def login(self, new_password: str = "") -> None:
+        """Log in at the prompt that stands there. ``new_password`` is given where one is asked for."""
+        console, edition = self.vm.console, self.edition
+        console.send(edition.user + "\r")
+        console.expect(edition.asks_password, timeout=LOGIN)
+        console.send(self.password + "\r")
+        if console.expect(edition.op, edition.asks_current, edition.login, timeout=LOGIN) == 1:
+            if not new_password:
+                raise LabError(f"{self.vm.name}: a new password is asked for")
+            console.send(self.password + "\r")
+            for question in (edition.asks_new, edition.asks_again):
+                console.expect(question, timeout=LOGIN)
+                console.send(new_password + "\r")
+            console.expect(edition.op, timeout=LOGIN)
+            self.password = new_password
+        elif console.match.endswith("login: "):
+            raise LabError(f"{self.vm.name}: the login of {edition.user} was refused")
+
+    def op(self, line: str, timeout: float = 120.0) -> str:
+        """One line of op mode (or of the system shell); what it prints."""
+        return self.vm.console.line(line, self.edition.op, timeout)
+
+    def root(self, line: str, timeout: float = 120.0) -> str:
+        """One line of the system shell as root; what it prints."""
+        return self.op(f"echo '{self.password}' | sudo -S -p '' sh -c '{line}'", timeout)
+
+    def configure(self, lines: Iterable[str], *, save: bool = False, timeout: float = 120.0) -> str:
+        """Conf mode lines and a commit; what everything printed. Raises :class:`LabError` when something is refused."""
+        console, edition = self.vm.console, self.edition
+        printed = [console.line("configure", edition.conf, timeout)]
+        wanted = [*lines, "commit", *(["save"] if save else []), "exit"]
+        for line in wanted:
+            prompt = edition.op if line == "exit" else edition.conf
+            printed.append(console.line(line, prompt, timeout))
+            if "failed" in printed[-1] or "Invalid" in printed[-1] or "is not valid" in printed[-1]:
+                console.line("exit discard", edition.op, timeout)
+                raise LabError(f"{self.vm.name} refused {line!r}:\n{printed[-1]}")
+        return "\n".join(printed)
+
+    def reboot(self) -> None:
+        """Restart in order, from the system shell, and log in again."""
+        self.vm.console.send("reboot now\r")
+        self.wait_login()
+        self.login()

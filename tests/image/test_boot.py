@@ -1,0 +1,66 @@
+"""The image starts under BIOS and UEFI, from CD and stick, and its first login asks for a new password."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from lab.edition import Edition
+from lab.person import Person
+from lab.process import LabError
+from lab.vm import Hardware, Vm
+from tests.image.conftest import NEW_PASSWORD, first_login
+
+
+@pytest.mark.parametrize(
+    ("firmware", "medium"),
+    [("bios", "iso"), ("uefi", "stick"), ("bios", "stick"), ("secure", "iso")],
+)
+def test_it_starts(
+    machine: Callable[[str, Hardware], Vm], iso: Path, edition: Edition, figures: dict[str, float],
+    firmware: str, medium: str,
+) -> None:  # fmt: skip
+    hardware = Hardware(firmware, uplink=True)
+    setattr(hardware, medium, iso)
+    with machine(f"{firmware}-{medium}", hardware) as vm:
+        vm.start()
+        person = Person(vm, edition)
+        figures[f"power on to login prompt, {firmware}, {medium} (s)"] = person.wait_login()
+        person.login(NEW_PASSWORD if edition.must_change else "")
+        if firmware == "secure":
+            assert "Secure boot enabled" in person.op("journalctl -k --no-pager -g 'secure ?boot'")
+        figures[f"userspace, {firmware}, {medium} (s)"] = userspace(person.op("systemd-analyze | cat"))
+        assert "0 loaded units listed" in person.op("systemctl --failed --no-pager")
+
+
+def userspace(text: str) -> float:
+    """Seconds of systemd-analyze from the start of systemd to the end of the boot."""
+    words = text[: text.index("(userspace)")].split("+")[-1].split()
+    return sum(float(w.removesuffix("min")) * 60 if w.endswith("min") else float(w.removesuffix("s")) for w in words)
+
+
+def test_the_first_login(machine: Callable[[str, Hardware], Vm], iso: Path, edition: Edition) -> None:
+    """The password of the image opens nothing but the question for another one; what is typed wrong is refused."""
+    if not edition.must_change:
+        pytest.skip(f"{edition.name} comes with a password that stays")
+    with machine("first", Hardware(iso=iso, uplink=True)) as vm:
+        vm.start()
+        person = first_login(vm, edition)
+        groups = person.op("id -nG").split()
+        assert {"vyattacfg", "sudo"} <= set(groups)
+        assert person.op("getent passwd admin").endswith(":/usr/bin/ztsh")
+        assert person.op("systemctl is-active ssh.service") == "inactive"
+        assert "10.0.2.15/24" in person.op("ip -4 -br address"), "the first port has no address by DHCP"
+        # Nothing of the machine that built it.
+        left = "find /etc/ssh -name ssh_host_\\*; find /var/lib/apt/lists -type f; find /var/log -name dpkg.log"
+        assert person.root(left) == ""
+        assert "deb.debian.org" in person.op("cat /etc/apt/sources.list")
+        # The image's password is no longer good, the new one is.
+        vm.console.send("exit\r")
+        vm.console.expect(edition.login, timeout=60)
+        stranger = Person(vm, edition, password=edition.password)
+        with pytest.raises(LabError, match="refused"):
+            stranger.login()
+        person.login()
