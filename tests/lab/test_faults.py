@@ -20,18 +20,12 @@ from zerotier_multi.pathd.prober import Prober, Target
 from lab import Lab, LabError, Router
 from lab import faults
 from lab.faults import Fault, Link, Traffic, Witness, deviations, look, wait_fallen, wait_reborn
-from tests.lab.conftest import ENGINE, new_lab
+from tests.lab.conftest import ENGINE
 
 GAP = 2.0  # seconds that a flow may pause when its path dies; 0.65 is usual
 ZT = "set interfaces zerotier zt0"
 FULL = 4
 _turn = itertools.count()
-
-
-@pytest.fixture(scope="module")
-def lab() -> Iterator[Lab]:
-    with new_lab() as made:
-        yield made
 
 
 @pytest.fixture(scope="module")

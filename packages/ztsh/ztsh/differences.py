@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from ztsh.schema import Node, locate
 from ztsh.text import Comments, render
-from ztsh.tree import Path, Tree, natural
+from ztsh.tree import Path, Tree, get, natural
 
 # What `show` puts into quotes.
 _SPECIAL = set("*}{;\t\n\v\f\r ")
@@ -30,7 +30,7 @@ def marked(old: Config, new: Config, schema: Node, path: Path) -> str:
     A leaf is shown by its own line. Empty when nothing stands there.
     """
     node, is_value = locate(schema, path)
-    before, after = _at(old.tree, path), _at(new.tree, path)
+    before, after = get(old.tree, path), get(new.tree, path)
     if before is None and after is None:
         return ""
     show = _Marked(old.comments, new.comments)
@@ -41,15 +41,6 @@ def marked(old: Config, new: Config, schema: Node, path: Path) -> str:
     else:
         lines = show.children(node, before, after, path, "")
     return "".join(f"{line}\n" for line in lines)
-
-
-def _at(tree: Tree, path: Path) -> object:
-    here: object = tree
-    for word in path:
-        if not isinstance(here, dict) or word not in here:
-            return None
-        here = here[word]
-    return here
 
 
 def _mark(before: object, after: object) -> str:
@@ -133,7 +124,7 @@ def compared(old: Config, new: Config, schema: Node, path: Path = ()) -> str:
 
 def _changes(old: Config, new: Config, node: Node, path: Path) -> Iterator[tuple[Path, str, str]]:
     """(path of the parent, mark, text) for everything that differs."""
-    was, now = (part if isinstance(part, dict) else {} for part in (_at(old.tree, path), _at(new.tree, path)))
+    was, now = (part if isinstance(part, dict) else {} for part in (get(old.tree, path), get(new.tree, path)))
     for name in sorted({*was, *now}, key=natural):
         child, here = node.child(name), (*path, name)
         if child is None:
@@ -146,7 +137,7 @@ def _changes(old: Config, new: Config, node: Node, path: Path) -> Iterator[tuple
             yield from _changes(old, new, child, here)
         else:
             mark, config = ("+", new) if name in now else ("-", old)
-            below = {name: _at(config.tree, here)}
+            below = {name: get(config.tree, here)}
             yield path, mark, render(below, _only(child), config.comments, path)
         before, after = old.comments.get(here), new.comments.get(here)
         if name in was and name in now and before != after:
@@ -158,7 +149,7 @@ def _only(child: Node) -> Node:
 
 
 def _tag_changes(old: Config, new: Config, node: Node, path: Path) -> Iterator[tuple[Path, str, str]]:
-    was, now = _at(old.tree, path), _at(new.tree, path)
+    was, now = get(old.tree, path), get(new.tree, path)
     assert isinstance(was, dict) and isinstance(now, dict)
     for tag in sorted({*was, *now}, key=natural):
         here = (*path, tag)
@@ -169,7 +160,7 @@ def _tag_changes(old: Config, new: Config, node: Node, path: Path) -> Iterator[t
                 yield from ((path, mark, f"/* {text} */ {tag}") for mark, text in (("-", before), ("+", after)) if text)
             continue
         mark, config = ("+", new) if tag in now else ("-", old)
-        below = _at(config.tree, here)
+        below = get(config.tree, here)
         assert isinstance(below, dict)
         inner = render(below, node, config.comments, here)
         block = "".join(f"    {line}\n" for line in inner.splitlines())
