@@ -32,7 +32,7 @@ class _Plain(SpawnBase):  # type: ignore[misc]
     def __init__(self, connection: socket.socket) -> None:
         super().__init__(timeout=None, encoding="utf-8", codec_errors="replace", maxread=1)
         self._connection = connection
-        self._came: queue.Queue[str] = queue.Queue()
+        self._came: queue.Queue[str | None] = queue.Queue()
         self._rest = ""
         threading.Thread(target=self._pump, daemon=True).start()
 
@@ -43,7 +43,7 @@ class _Plain(SpawnBase):  # type: ignore[misc]
                 self._came.put(decoder.decode(data))
         except OSError:
             pass  # hung up
-        self._came.put("")
+        self._came.put(None)
 
     def read_nonblocking(self, size: int = 1, timeout: float | None = None) -> str:
         """What has come, without escape sequences; pexpect calls this."""
@@ -51,8 +51,8 @@ class _Plain(SpawnBase):  # type: ignore[misc]
             text = self._came.get(timeout=max(timeout, 0.001) if timeout is not None else None)
         except queue.Empty:
             raise pexpect.TIMEOUT("nothing came") from None
-        if not text:
-            self._came.put("")  # and so it stays
+        if text is None:
+            self._came.put(None)  # and so it stays
             raise pexpect.EOF("the other end hung up")
         text = self._rest + text
         begun = _BEGUN.search(text)
