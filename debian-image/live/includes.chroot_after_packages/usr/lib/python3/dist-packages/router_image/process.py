@@ -21,7 +21,7 @@ def run(command: Sequence[str], text: str | None = None) -> str:
     except OSError as error:
         raise ImageError(f"{command[0]} cannot be run: {error.strerror}") from None
     if done.returncode:
-        reason = (done.stderr.strip() or done.stdout.strip() or f"exit code {done.returncode}").splitlines()[-1]
+        reason = (done.stderr.strip() or done.stdout.strip() or f"exit code {done.returncode}").splitlines()[0]
         raise ImageError(f"{' '.join(command)} failed: {reason}")
     return done.stdout
 
