@@ -39,6 +39,7 @@ def check_bundle(bundle: Bundle, topology: Topology) -> list[Problem]:
         return []
     numbers = instance_numbers(bundle, topology)
     return [
+        *_vrf(bundle),
         *_networks(bundle, numbers),
         *_ports(bundle, numbers),
         *_transit(bundle, instance_count(bundle, topology)),
@@ -46,6 +47,14 @@ def check_bundle(bundle: Bundle, topology: Topology) -> list[Problem]:
         *_loops(bundle),
         *(_controller_free(bundle, numbers) if bundle.controller_free else _needs_controller_free(bundle)),
     ]
+
+
+def _vrf(bundle: Bundle) -> Iterable[Problem]:
+    """Bundles, members and VRFs are devices of one router, so no two may share a name."""
+    if bundle.vrf and names.is_our_device(bundle.vrf):
+        yield Problem(
+            f"{bundle.path} vrf {bundle.vrf}", "is a name for devices of bundles; use a VRF that is not named zt and a number"
+        )
 
 
 def _networks(bundle: Bundle, numbers: Sequence[int]) -> Iterable[Problem]:
@@ -265,6 +274,8 @@ def check_on_box(bundle: Bundle, facts: BoxFacts) -> list[Problem]:
         )
     if bundle.vrf and bundle.vrf not in facts.vrfs:
         problems.append(Problem(f"{bundle.path} vrf {bundle.vrf}", "there is no such VRF; set vrf name first"))
+    if bundle.name in facts.vrfs:
+        problems.append(Problem(bundle.path, f"there is a VRF {bundle.name}; rename that or use another number"))
     if facts.foreign_nexthops:
         first = facts.foreign_nexthops[0]
         problems.append(

@@ -31,6 +31,7 @@ NEXTHOP_ID_BASE = 0x7A000000
 NEXTHOP_ID_MASK = 0xFF000000
 
 BUNDLE_RE = re.compile(r"zt(0|[1-9][0-9]{0,2})")
+_DEVICE_RE = re.compile(rf"({BUNDLE_RE.pattern})(p[1-9][0-9]?)?")
 
 
 def bundle_number(bundle: str) -> int:
@@ -44,6 +45,11 @@ def bundle_number(bundle: str) -> int:
 def member_device(bundle: str, instance: int) -> str:
     """Name of the TAP of an instance, e.g. ``zt0p2``; it begins with ``zt`` so that no instance binds to it."""
     return f"{bundle}p{instance}"
+
+
+def is_our_device(device: str) -> bool:
+    """Whether a name is one that a bundle or a member device may have."""
+    return bool(_DEVICE_RE.fullmatch(device))
 
 
 def unit_name(bundle: str, instance: int) -> str:

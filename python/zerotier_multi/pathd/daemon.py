@@ -35,6 +35,7 @@ from zerotier_multi.pathd.revive import Revival
 from zerotier_multi.pathd.since import Since
 from zerotier_multi.pathd.sysctls import GLOBAL, RP_FILTER_ALL, Sysctls, router_wide
 from zerotier_multi.pathd.targets import targets
+from zerotier_multi.pathd.zones import Zones
 from zerotier_multi.plan import InstancePlan, PathPlan, Plan
 
 log = logging.getLogger("pathd")
@@ -81,6 +82,7 @@ class Daemon:
         self._rtnl = rtnl.Rtnl()
         self._events = EventSocket(_GROUPS)
         self._sysctls = Sysctls(names.STATE_FILE.parent / "sysctls.json")
+        self._zones = Zones()
         self._since = Since(names.STATE_FILE.parent / "since.json")
         self._plans = Plans()
         self._plan_list: list[Plan] = []
@@ -250,6 +252,8 @@ class Daemon:
         for sentence in drifted:
             log.warning("%s", sentence)
         problems += refused
+        vrfs = {name for name, link in have.links.items() if link.table is not None}
+        problems += self._zones.hold(want.zones, vrfs, now)
         todo = actions(want, have)
         for action in todo:
             problem = perform(self._rtnl, action)

@@ -51,6 +51,7 @@ class Desired:
     groups: dict[int, NextHopGroup] = field(default_factory=dict)
     routes: set[Route] = field(default_factory=set)
     sysctls: dict[str, str] = field(default_factory=dict)
+    zones: dict[str, int] = field(default_factory=dict)  # device in a VRF -> its conntrack zone
     problems: list[str] = field(default_factory=list)
     waiting: set[int] = field(default_factory=set)  # groups that wait for the rest of their members
     wake: float | None = None
@@ -111,6 +112,9 @@ def _bundle(want: Desired, plan: Plan, observed: Observed, rp_filter_all: str) -
     vrf = _master(want, plan, observed)
     if vrf is None:
         return
+    if plan.vrf is not None:
+        # Also for devices to come, so that their first packet is tracked in the right zone.
+        want.zones |= dict.fromkeys([plan.bundle, *(i.device for i in plan.instances)], vrf[1])
     # A disabled bundle keeps its device, down and without addresses, as other interfaces of the router do.
     want.own_devices.add(plan.bundle)
     want.devices[plan.bundle] = DeviceState(plan.bundle, bool(plan.instances), plan.mtu or 1500, vrf[0], plan.description)

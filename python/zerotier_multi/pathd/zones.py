@@ -1,0 +1,79 @@
+"""Conntrack zones of devices in a VRF, where the router keeps them: VyOS's nftables map from device to zone.
+
+VyOS tracks the connections of each VRF apart, in a zone with the number of the VRF's table, and enters every device
+that it puts into a VRF in this map (vyos-1x: data/vyos-firewall-init.conf, python/vyos/ifconfig/interface.py). Without
+an entry the packets that come in by a device of ours would be tracked in another zone than those that go out. A
+router without the map has no such zones, and then there is nothing to do.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+from zerotier_multi import names
+
+MAP = "inet vrf_zones ct_iface_map"
+LOOK = 60.0  # seconds after which the map is read again, because nothing tells of its changes
+
+
+class Zones:
+    """Keeps the entries of our devices in the map. ``nft`` is the program with what stands before its arguments."""
+
+    def __init__(self, nft: Sequence[str] = ("nft",)) -> None:
+        self._nft = tuple(nft)
+        self._held: dict[str, int] | None = None
+        self._look_at = 0.0
+
+    def hold(self, wanted: Mapping[str, int], vrfs: Collection[str], now: float) -> list[str]:
+        """Enter ``wanted`` (device -> zone) and take out other entries of ours; a sentence if nft refuses.
+
+        ``vrfs`` are the names of VRFs: entries of theirs are VyOS's. ``now`` is in seconds. The map is read when
+        ``wanted`` differs from last time, and again after some time as long as there is anything in it.
+        """
+        if self._held == wanted and (not wanted or now < self._look_at):
+            return []
+        script = changes(self._read(), wanted, vrfs)
+        if script:
+            done = self._run("-f", "-", script=script)
+            if done is None or done.returncode:
+                self._held = None
+                reason = (done.stderr.strip().splitlines() if done else []) or ["nft failed"]
+                return [f"the conntrack zones in nft map {MAP} cannot be set ({reason[0]})"]
+        self._held, self._look_at = dict(wanted), now + LOOK
+        return []
+
+    def _read(self) -> dict[str, int] | None:
+        done = self._run("-j", "list", "map", *MAP.split())
+        return None if done is None or done.returncode else entries(done.stdout)
+
+    def _run(self, *arguments: str, script: str = "") -> subprocess.CompletedProcess[str] | None:
+        try:
+            return subprocess.run([*self._nft, *arguments], input=script, capture_output=True, text=True, check=False)
+        except OSError:
+            return None
+
+
+def entries(text: str) -> dict[str, int]:
+    """Device -> zone out of what ``nft -j list map`` prints (libnftables-json(5)); another form of entry is left out."""
+    try:
+        objects: list[dict[str, Any]] = json.loads(text)["nftables"]
+        found = [item for o in objects for item in o.get("map", {}).get("elem", [])]
+    except (ValueError, TypeError, KeyError, AttributeError):
+        return {}
+    pairs = [item for item in found if isinstance(item, list) and len(item) == 2]
+    return {device: zone for device, zone in pairs if isinstance(device, str) and isinstance(zone, int)}
+
+
+def changes(found: Mapping[str, int] | None, wanted: Mapping[str, int], vrfs: Collection[str]) -> str:
+    """Commands for one transaction of nft; nothing where there is no map (``found`` None) or no difference."""
+    if found is None:
+        return ""
+    ours = [device for device in found if names.is_our_device(device) and device not in vrfs]
+    stale = sorted(device for device in ours if wanted.get(device) != found[device])
+    missing = sorted(device for device in wanted if found.get(device) != wanted[device])
+    lines = [f'delete element {MAP} {{ "{device}" }}' for device in stale]
+    lines += [f'add element {MAP} {{ "{device}" : {wanted[device]} }}' for device in missing]
+    return "".join(line + "\n" for line in lines)
