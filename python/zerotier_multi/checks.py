@@ -240,6 +240,9 @@ def check_together(bundles: Sequence[Bundle], topology: Topology) -> list[Proble
 
 
 def _overlaps(bundle: Bundle, other: Bundle) -> Iterable[Problem]:
+    """What two bundles of one routing table may not both have; in two VRFs they may."""
+    if bundle.vrf != other.vrf:
+        return
     for transit in bundle.transits:
         for theirs in other.transits:
             if transit.family == theirs.family and transit.prefix.overlaps(theirs.prefix):
@@ -251,8 +254,6 @@ def _overlaps(bundle: Bundle, other: Bundle) -> Iterable[Problem]:
     for address in bundle.addresses:
         if address.ip in taken:
             yield Problem(f"{bundle.path} address {address}", f"is on {other.name} too; keep it on one of them")
-    if bundle.vrf != other.vrf:
-        return
     theirs_prefixes = {p: r.name for r in other.remotes if not r.disabled for p in r.prefixes}
     for remote in bundle.remotes:
         for prefix in remote.prefixes:

@@ -153,6 +153,12 @@ def test_two_good_bundles() -> None:
     assert check_together([parse_bundle(name, tree[name]) for name in tree], GK41) == []
 
 
+def test_two_bundles_in_two_vrfs_may_have_the_same_addresses() -> None:
+    same = EXAMPLE.replace("instances 4", "instances 2").strip().splitlines()
+    tree = configured(EXAMPLE + "vrf blue\n" + "\n".join(f"zt1 {line}" for line in same))
+    assert check_together([parse_bundle(name, tree[name]) for name in tree], GK41) == []
+
+
 @pytest.mark.parametrize(
     ("tree", "sentence"),
     [
