@@ -123,6 +123,17 @@ def test_added_and_removed_again(box: Box, monkeypatch: pytest.MonkeyPatch) -> N
     assert not list((box.root / "opt").rglob("zerotier"))
 
 
+@pytest.mark.parametrize("verb", ["add", "remove"])
+def test_nodes_that_an_earlier_version_had_go(box: Box, verb: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert call(box, "add", monkeypatch) == 0
+    for old in ("cfg/interfaces/zerotier/node.tag/gone/node.def", "op/show/gone/zerotier/node.tag/node.def"):
+        (box.root / "opt" / old).parent.mkdir(parents=True)
+        (box.root / "opt" / old).write_text("help: of an earlier version\n")
+    assert call(box, verb, monkeypatch) == 0
+    assert not [path for path in (box.root / "opt").rglob("*") if path.name == "gone"]
+    assert (box.root / "opt/cfg/interfaces/zerotier/node.def").exists() == (verb == "add")
+
+
 @pytest.mark.parametrize(
     ("breakage", "words"),
     [
@@ -165,6 +176,32 @@ def test_a_failure_at_any_step_takes_everything_back(
     assert words in said and said.endswith("; 'interfaces zerotier' is not available, VyOS is as before\n")
     assert box.state() == before
     assert not list((box.root / "opt").rglob("zerotier"))
+
+
+@pytest.mark.parametrize("breakage", ["generate", "disk"])
+def test_an_upgrade_that_fails_leaves_the_version_before(
+    box: Box, breakage: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert call(box, "add", monkeypatch) == 0
+    for path in [*(box.root / "opt/cfg").rglob("zerotier/node.def"), box.root / "opt/cfg/interfaces/zerotier/gone/node.def"]:
+        path.parent.mkdir(exist_ok=True)
+        path.write_text("help: of an earlier version\n")
+    before = box.state()
+    if breakage == "generate":
+        (box.xml_ref / "generate_cache.py").write_text("raise RuntimeError('broken on purpose')")
+        before = box.state()
+    else:
+
+        def full(source: Path, target: Path) -> None:
+            if "monitor" in target.parts:
+                raise OSError(28, "No space left on device")
+            target.write_bytes(Path(source).read_bytes())
+
+        monkeypatch.setattr(box.register.shutil, "copyfile", full)
+    assert call(box, "add", monkeypatch) == 1
+    said = capsys.readouterr().err
+    assert said.endswith("; 'interfaces zerotier' is as in the version before, VyOS is as before\n")
+    assert box.state() == before
 
 
 def test_it_does_nothing_without_vyos(box: Box, monkeypatch: pytest.MonkeyPatch) -> None:
