@@ -116,12 +116,3 @@ def _can_bind(family: socket.AddressFamily, kind: socket.SocketKind, port: int) 
     except OSError as error:
         return error.errno != errno.EADDRINUSE  # no IPv6 at all, say, takes nothing away
     return True
-
-
-def vrf_names(sysfs: Path = Path("/sys")) -> frozenset[str]:
-    """VRF devices of this box."""
-    found = set()
-    for uevent in sysfs.glob("class/net/*/uevent"):
-        if "DEVTYPE=vrf" in (_text(uevent) or "").split():
-            found.add(uevent.parent.name)
-    return frozenset(found)

@@ -34,7 +34,7 @@ def read_facts(bundle: Bundle, topology: Topology) -> BoxFacts:
         topology=topology,
         engines=box.find_engines(),
         has_tun=box.has_tun(),
-        vrfs=box.vrf_names(),
+        vrfs=_vrfs(),
         taken_ports=box.taken_ports(_foreign(bundle, numbers)),
         foreign_nexthops=_foreign_nexthops(),
         home_faults=faults,
@@ -50,6 +50,15 @@ def _foreign(bundle: Bundle, numbers: Iterable[int]) -> Sequence[int]:
     """Ports of a bundle that no running instance of ours holds."""
     ours = systemd.running_ports()
     return [port for k in numbers if (port := bundle.port(k)) not in ours]
+
+
+def _vrfs() -> frozenset[str]:
+    """VRF devices; asked by netlink, because not every kernel says in sysfs what they are."""
+    rtnl = Rtnl()
+    try:
+        return frozenset(name for name, link in rtnl.links().items() if link.kind == "vrf")
+    finally:
+        rtnl.close()
 
 
 def _foreign_nexthops() -> tuple[int, ...]:
