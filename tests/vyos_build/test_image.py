@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import shutil
+import subprocess
 from collections import namedtuple
 from pathlib import Path
 
 import pytest
-from builder import image, reach, workshop
+from builder import image, reach, sources, workshop
 from builder.branches import BRANCHES, read_defaults
 from builder.debs import find, preferences
 from builder.errors import BuildError
@@ -126,6 +127,25 @@ def test_vyos_build_that_cannot_be_brought(place: Path, monkeypatch: pytest.Monk
 def test_what_is_given_must_be_there(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("VYOS_BUILD", "/nowhere")
     assert sentence(place) == "VYOS_BUILD=/nowhere does not exist; name one that does, or leave VYOS_BUILD away"
+
+
+def test_vyos_1x_by_hand_must_have_the_pinned_revision(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("VYOS_1X", str(place / "vyos-build"))
+    with pytest.raises(BuildError) as refused:
+        sources.vyos_1x_at("ab" * 20, place / "vyos-1x", Log(place / "log"))
+    assert str(refused.value) == (
+        f"VYOS_1X={place / 'vyos-build'} has no revision {'ab' * 20}, the pinned one; fetch it there, "
+        "name a work tree of vyos-1x that has it, or move the pin in vyos-build/pins.toml"
+    )
+    assert not (place / "vyos-1x").exists()
+
+
+def test_vyos_s_program_runs_with_debian_s_python(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "python3").write_text("#!/bin/sh\nexit 1\n")
+    (tmp_path / "python3").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    command = workshop.Native().command(["python3", "-c", "import sys; print(sys.executable)"], tmp_path, tmp_path, {})
+    assert subprocess.run(command, capture_output=True, text=True, check=True).stdout == "/usr/bin/python3\n"
 
 
 def test_a_missing_tool(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:

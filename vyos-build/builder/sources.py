@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 from pathlib import Path
 
 from builder.branches import Branch, Defaults
@@ -58,6 +59,11 @@ def vyos_1x_at(revision: str, target: Path, log: Log) -> None:
     source = given("VYOS_1X")
     if not source:
         check([_NEEDS_1X])
+    elif not _has(source, revision):
+        raise BuildError(
+            f"VYOS_1X={source} has no revision {revision}, the pinned one; fetch it there, name a work tree of vyos-1x "
+            "that has it, or move the pin in vyos-build/pins.toml"
+        )
     log.step(f"bringing vyos-1x {revision[:12]} for the overlay")
     for what, command in (
         ("git init", ["git", "init", "--quiet", str(target)]),
@@ -68,3 +74,8 @@ def vyos_1x_at(revision: str, target: Path, log: Log) -> None:
         ("checking out the pinned vyos-1x", ["git", "-C", str(target), "checkout", "--quiet", "--detach", revision]),
     ):
         log.run(what, command)
+
+
+def _has(tree: Path, revision: str) -> bool:
+    command = ["git", "-c", "safe.directory=*", "-C", str(tree), "cat-file", "-e", f"{revision}^{{commit}}"]
+    return subprocess.run(command, capture_output=True, check=False).returncode == 0

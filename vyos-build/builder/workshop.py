@@ -17,6 +17,8 @@ IMAGE_PACKAGES = (
     "sudo", "make", "live-build", "pbuilder", "devscripts", "python3-pystache", "python3-git", "python3-tomli",
     "python3-jinja2", "python3-psutil", "python3-requests", "qemu-utils", "gdisk", "kpartx", "dosfstools",
 )
+# VyOS's programs are started with whatever python3 comes first; the modules above are for Debian's.
+SYSTEM_PATH = "/usr/sbin:/usr/bin:/sbin:/bin"
 
 
 class Workshop(ABC):
@@ -79,7 +81,7 @@ class Native(Workshop):
             )
 
     def command(self, argv: Sequence[str], inside: Path, writes: Path, env: Mapping[str, Path]) -> list[str]:
-        return ["env", f"--chdir={inside}", *_assignments(env), *argv]
+        return ["env", f"--chdir={inside}", f"PATH={SYSTEM_PATH}", *_assignments(env), *argv]
 
 
 def choose(tag: str) -> Workshop:
