@@ -112,9 +112,17 @@ class Console:
         """The text of the last match."""
         return str(self._stream.after)
 
-    def line(self, text: str, prompt: str, timeout: float = 60.0) -> str:
-        """Type a line at a prompt and return what it printed, once a prompt stands there again."""
+    def line(self, text: str, prompt: str, timeout: float = 60.0, *, marks: bool = True) -> str:
+        """Type a line at a prompt and return what it printed, once a prompt stands there again.
+
+        ``marks`` False is for a shell that asks for no bracketed paste.
+        """
         self.send(text + "\r")
+        if not marks:
+            # The echo has no line break but its last. Only a prompt at the beginning of a line is one.
+            self.expect("\n", timeout=timeout)
+            self.expect(rf"(?:^|\n)(?:{prompt})", timeout=timeout)
+            return self.before.strip("\n")
         self.expect(GOT, timeout=timeout)
         self.expect(READS, timeout=timeout)
         printed = self.before

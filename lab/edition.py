@@ -17,6 +17,9 @@ class Edition:
     conf: str
     smoketest: str
     disk: str  # the first disk
+    secure_boot: bool  # starts where the firmware demands a signature that it knows
+    marks: bool = True  # its shell asks for bracketed paste, which VyOS's bash 4.1 does not
+    greeting: str = ""  # what is typed after a login
 
     login = r"\w+ login: "
     asks_password = r"[Pp]assword: "
@@ -26,6 +29,9 @@ class Edition:
 
 
 _SMOKETEST = "/usr/libexec/vyos/tests/smoke/cli/test_interfaces_zerotier.py"
-DEBIAN = Edition("debian", "admin", "admin", True, r"admin@\w+:[^\n$]*\$ ?", r"admin@\w+# ?", _SMOKETEST, "/dev/vda")
-VYOS = Edition("vyos", "vyos", "vyos", False, r"vyos@\w+:[^\n$]*\$ ?", r"vyos@\w+# ?", _SMOKETEST, "/dev/vda")
+DEBIAN = Edition("debian", "admin", "admin", True, r"admin@\w+:[^\n$]*\$ ?", r"admin@\w+# ?", _SMOKETEST, "/dev/vda", True)
+VYOS = Edition(
+    "vyos", "vyos", "vyos", False, r"vyos@\w+:[^\n$]*\$ ?", r"vyos@\w+# ?", _SMOKETEST, "/dev/vda", False,
+    marks=False, greeting="set terminal length 0",
+)
 EDITIONS = {edition.name: edition for edition in (DEBIAN, VYOS)}

@@ -41,10 +41,16 @@ class Person:
             self.password = new_password
         elif console.match.endswith("login: "):
             raise LabError(f"{self.vm.name}: the login of {edition.user} was refused")
+        if edition.greeting:
+            self.op(edition.greeting)
+
+    def line(self, text: str, prompt: str, timeout: float = 120.0) -> str:
+        """One line typed at a prompt; what it prints until ``prompt`` stands there."""
+        return self.vm.console.line(text, prompt, timeout, marks=self.edition.marks)
 
     def op(self, line: str, timeout: float = 120.0) -> str:
         """One line of op mode (or of the system shell); what it prints."""
-        return self.vm.console.line(line, self.edition.op, timeout)
+        return self.line(line, self.edition.op, timeout)
 
     def root(self, line: str, timeout: float = 120.0) -> str:
         """One line of the system shell as root; what it prints."""
@@ -52,14 +58,14 @@ class Person:
 
     def configure(self, lines: Iterable[str], *, save: bool = False, timeout: float = 120.0) -> str:
         """Conf mode lines and a commit; what everything printed. Raises :class:`LabError` when something is refused."""
-        console, edition = self.vm.console, self.edition
-        printed = [console.line("configure", edition.conf, timeout)]
+        edition = self.edition
+        printed = [self.line("configure", edition.conf, timeout)]
         wanted = [*lines, "commit", *(["save"] if save else []), "exit"]
         for line in wanted:
             prompt = edition.op if line == "exit" else edition.conf
-            printed.append(console.line(line, prompt, timeout))
+            printed.append(self.line(line, prompt, timeout))
             if "failed" in printed[-1] or "Invalid" in printed[-1] or "is not valid" in printed[-1]:
-                console.line("exit discard", edition.op, timeout)
+                self.line("exit discard", edition.op, timeout)
                 raise LabError(f"{self.vm.name} refused {line!r}:\n{printed[-1]}")
         return "\n".join(printed)
 
