@@ -14,6 +14,7 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
+from typing import Any
 
 from lab.console import Console
 from lab.process import LabError, run, wait
@@ -26,6 +27,9 @@ FIRMWARE = {
     "secure": ("OVMF_CODE_4M.secboot.fd", "OVMF_VARS_4M.ms.fd"),  # Secure Boot with Microsoft's keys
 }
 PROGRAMS = {"qemu-system-x86_64": "qemu-system-x86", "qemu-img": "qemu-utils"}
+# Without what is quick in silicon and slow in software: string instructions that go byte by byte, a fifth level of page
+# tables, and checks at every access to a process's memory.
+EMULATED_CPU = "max,-erms,-fsrm,-la57,-smap,-pku"
 # A key of the keyboard for each character; capitals and the like are with shift.
 _KEYS = {" ": "spc", "\n": "ret", "-": "minus", ".": "dot", "/": "slash", "\t": "tab", "'": "apostrophe"}
 
@@ -44,7 +48,9 @@ class Hardware:
     stick: Path | None = None  # the same, as a disk that is only read
     disks: list[Path] = field(default_factory=list)
     first: str = "medium"  # what is started from: "medium" or "disk"
-    link: tuple[int, int] | None = None  # this end and the other end of a cable, see :func:`new_cable`
+    # Ports, each with this end and the other end of its cable, see :func:`new_cable`.
+    cables: list[tuple[int, int]] = field(default_factory=list)
+    unplugged: set[int] = field(default_factory=set)  # which of them have no cable in them at the start
     uplink: bool = False  # a port behind which DHCP answers, and nothing else
     memory: int = 1024  # MiB
     cpus: int = 2
@@ -89,6 +95,8 @@ class Vm:
         wait(self._answers, timeout=60, what=f"{self.name}: QEMU")
         self._qmp = Qmp(self._directory / "qmp")
         self._console = Console(self._directory / "serial", patience=float(os.environ.get("ZTM_VM_PATIENCE", "1")))
+        for port in self.hardware.unplugged:
+            self.plug(port, False)
         self._qmp.execute("cont")
 
     def _answers(self) -> bool:
@@ -103,9 +111,10 @@ class Vm:
         hardware, directory = self.hardware, self._directory
         secure = hardware.firmware == "secure"
         command = [
-            "qemu-system-x86_64", "-name", self.name, "-nodefaults", "-no-user-config", "-S",
+            # It ends with us, however we end.
+            "setpriv", "--pdeathsig", "KILL", "qemu-system-x86_64", "-name", self.name, "-nodefaults", "-no-user-config", "-S",
             "-machine", f"q35,smm={'on' if secure else 'off'}",
-            *(["-accel", "tcg,thread=multi", "-cpu", "max"] if emulated() else ["-accel", "kvm", "-cpu", "host"]),
+            *(["-accel", "tcg,thread=multi", "-cpu", EMULATED_CPU] if emulated() else ["-accel", "kvm", "-cpu", "host"]),
             "-smp", str(hardware.cpus), "-m", str(hardware.memory),
             "-device", "VGA,xres=800,yres=600", "-display", "none",
             "-object", "rng-random,id=rng,filename=/dev/urandom", "-device", "virtio-rng-pci,rng=rng",
@@ -133,14 +142,16 @@ class Vm:
             command += ["-device", "ide-cd,drive=cd,bootindex=6"]
         if hardware.uplink:
             command += ["-netdev", "user,id=uplink,restrict=on", "-device", "virtio-net-pci,netdev=uplink,romfile="]
-        if hardware.link:
-            own, other = hardware.link
-            mac = f"52:54:00:00:{own >> 8:02x}:{own & 255:02x}"
-            ports = {"local": own, "remote": other}
-            ends = [f"{end}.type=inet,{end}.host=127.0.0.1,{end}.port={port}" for end, port in ports.items()]
-            command += ["-netdev", ",".join(["dgram,id=link", *ends])]
-            command += ["-device", f"virtio-net-pci,netdev=link,mac={mac},romfile="]
+        for number, (own, other) in enumerate(hardware.cables):
+            ends = [f"{end}.type=inet,{end}.host=127.0.0.1,{end}.port={udp}" for end, udp in (("local", own), ("remote", other))]
+            command += ["-netdev", ",".join([f"dgram,id=cable{number}", *ends])]
+            command += ["-device", f"virtio-net-pci,id=port{number},netdev=cable{number},mac={self.mac(number)},romfile="]
         return command
+
+    def mac(self, port: int) -> str:
+        """Address of one of its ports, as no other machine has it."""
+        own = self.hardware.cables[port][0]
+        return f"52:54:00:00:{own >> 8:02x}:{own & 255:02x}"
 
     @property
     def console(self) -> Console:
@@ -159,6 +170,15 @@ class Vm:
         if not self._qmp:
             raise LabError(f"{self.name} is off")
         return self._qmp.execute(command, **arguments)
+
+    def plug(self, port: int, in_it: bool) -> None:
+        """Put the cable into a port, or take it out; the port loses its carrier."""
+        self.execute("set_link", name=f"port{port}", up=in_it)
+
+    def writes(self) -> int:
+        """How often the machine has written to its disks since it was switched on."""
+        drives: Any = self.execute("query-blockstats")
+        return sum(int(drive["stats"]["wr_operations"]) for drive in drives)
 
     def cut_power(self) -> None:
         """Off at once: QEMU is killed, and nothing that the machine had not written is written any more."""

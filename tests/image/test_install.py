@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -12,7 +11,9 @@ import pytest
 from lab.edition import Edition
 from lab.person import Person
 from lab.vm import Hardware, Vm, new_disk
-from tests.image.conftest import first_login, until
+from tests.image.conftest import Figures, first_login, secure, until
+
+pytestmark = pytest.mark.long
 
 DESCRIPTION = "kept over images"
 
@@ -29,7 +30,8 @@ def installed(machine: Callable[[str, Hardware], Vm], iso: Path, disk: Path, edi
     """A router that was installed from the ISO and has started from its disk, under BIOS."""
     vm = machine("install", Hardware(iso=iso, disks=[disk]))
     vm.start()
-    person = first_login(vm, edition)
+    person = Person(vm, edition)
+    first_login(person)
     person.configure([f"set interfaces zerotier zt0 description '{DESCRIPTION}'", *BUNDLE], save=True)
     console = vm.console
     console.send("install image\r")
@@ -39,12 +41,9 @@ def installed(machine: Callable[[str, Hardware], Vm], iso: Path, disk: Path, edi
     console.send("yes\r")
     console.expect("Done. ", timeout=600)
     console.expect(edition.op, timeout=60)
-    console.send("poweroff now\r")
-    vm.wait_off()
+    power_off(person)
     vm.hardware.iso = None
-    vm.start()
-    person.wait_login()
-    person.login()
+    power_on(person)
     yield person
 
 
@@ -73,37 +72,38 @@ def test_it_starts_from_the_disk(installed: Person) -> None:
     assert running(installed).startswith("a ")
 
 
-def test_the_same_disk_starts_under_uefi(installed: Person) -> None:
-    vm = installed.vm
-    installed.op("sync")
-    installed.vm.console.send("poweroff now\r")
-    vm.wait_off()
-    vm.hardware.firmware = "secure"
-    vm.start()
-    installed.wait_login()
-    installed.login()
+def power_off(person: Person) -> None:
+    """Switch it off in order."""
+    person.vm.console.send("poweroff now\r")
+    person.vm.wait_off()
+
+
+def power_on(person: Person) -> float:
+    """Switch it on and log in; the seconds to the prompt."""
+    person.vm.start()
+    seconds = person.wait_login()
+    person.login()
+    return seconds
+
+
+def test_the_same_disk_starts_under_uefi(installed: Person, iso: Path) -> None:
+    power_off(installed)
+    installed.vm.hardware.firmware = "secure"
+    installed.vm.hardware.iso, installed.vm.hardware.first = iso, "disk"
+    power_on(installed)
+    assert secure(installed)
     assert DESCRIPTION in installed.op("show configuration commands | no-more")
-    installed.vm.console.send("poweroff now\r")
-    vm.wait_off()
-    vm.hardware.firmware = "bios"
-    vm.start()
-    installed.wait_login()
-    installed.login()
 
 
-def test_another_image_takes_over_once_it_has_come_up(installed: Person, iso: Path) -> None:
-    vm = installed.vm
-    installed.vm.console.send("poweroff now\r")
-    vm.wait_off()
-    vm.hardware.iso, vm.hardware.first = iso, "disk"
-    vm.start()
-    installed.wait_login()
-    installed.login()
+def test_another_image_takes_over_once_it_has_come_up(installed: Person, figures: Figures) -> None:
     assert "is no file" in installed.op("add system image /tmp/nothing.iso")
     assert "is no ISO" in installed.op("add system image /etc/passwd")
+    until(lambda: "default" in running(installed), "image a as the default")
     assert "will be tried" in installed.op("add system image /dev/sr0", timeout=600)
     assert "tried at the next start" in installed.op("show system image")
-    installed.reboot()
+    power_off(installed)
+    installed.vm.hardware.firmware = "bios"
+    figures["power on to prompt, BIOS, from its disk (s)"] = power_on(installed)
     until(lambda: "default" in running(installed), "image b as the default")
     assert running(installed).startswith("b ")
     assert DESCRIPTION in installed.op("show configuration commands | no-more")
@@ -128,12 +128,11 @@ def test_one_that_does_not_come_up_is_left(installed: Person) -> None:
 def test_the_power_goes_while_an_image_is_added(installed: Person) -> None:
     """Half an image is none."""
     vm = installed.vm
+    before = vm.writes()
     vm.console.send("add system image /dev/sr0\r")
-    time.sleep(8)  # somewhere in the middle of the copy
+    until(lambda: vm.writes() > before + 60, "some writes of the copy")
     vm.cut_power()
-    vm.start()
-    installed.wait_login()
-    installed.login()
+    power_on(installed)
     assert running(installed).startswith("b ")
     assert "will be tried" in installed.op("add system image /dev/sr0", timeout=600)
     installed.reboot()

@@ -1,0 +1,19 @@
+"""The smoketest that the image carries, on a router of its own kernel."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from lab.edition import Edition
+from tests.image.ends import End
+
+pytestmark = pytest.mark.long
+
+
+def test_the_installed_smoketest(pair: list[End], edition: Edition) -> None:
+    """On R2, whose configuration it deletes; what was saved comes back with the next start."""
+    r2 = pair[1]
+    text = r2.person.root(f"PYTHONUNBUFFERED=1 {edition.smoketest} 2>&1", timeout=3000)
+    assert re.search(r"^OK", text, re.MULTILINE), text[-4000:]
