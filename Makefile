@@ -4,8 +4,9 @@
 # make reference            writes docs/cli-reference.rst from the XML definitions
 # make debs                 the Debian packages, in build/debs
 # make iso                  the live image of the Debian edition, in build/iso (docs/live-image.md)
-# make check-iso ISO=FILE   boots an image in QEMU under BIOS and UEFI and logs in
-# make test-image ISO=FILE  everything there is to test of an image: two machines with traffic, installation, power cuts
+# make check-iso            boots that image (or ISO=FILE) in QEMU under BIOS and UEFI, and two of it with traffic
+# make test-image           everything there is to test of it: that, installation, NAT, power cuts, smoketest; hours
+# make ci-image             builds it and runs two of it with traffic: what .ci/run has time for
 # make iso-vyos             a VyOS image with all of it; BRANCH=rolling|circinus|sagitta (docs/vyos.md)
 # make lab                  two routers to work in by hand
 # make bench-engines        ENGINES="/path/zerotier-one ztnode": throughput of one instance of each
@@ -27,7 +28,7 @@ TOOLS := $(shell cat lab/host-packages.txt) build-essential debhelper dh-python 
 export PYTHONPATH := python:packages/ztsh:.
 export PYTHONDONTWRITEBYTECODE := 1
 
-.PHONY: demo test smoketest reference debs lab fuzz bench-engines bench-shell bench-faults bench-probes bench-chaos iso iso-vyos check-iso test-image tools clean check-root
+.PHONY: demo test smoketest reference debs lab fuzz bench-engines bench-shell bench-faults bench-probes bench-chaos iso iso-vyos check-iso test-image ci-image tools clean check-root
 
 check-root:
 	@[ "$$(id -u)" = 0 ] || { echo "make: this needs root; use sudo"; exit 1; }
@@ -93,13 +94,17 @@ reference: tools
 iso: debs
 	@$(PYTHON) debian-image/build
 
+# Without ISO= the image that make iso has built, or builds now.
+ISO = $(wildcard build/iso/*.iso)
 IMAGE_TOOLS = $(shell cat debian-image/host-packages.txt)
-check-iso: IMAGE_TESTS := tests/image/test_boot.py
+check-iso: IMAGE_TESTS := -m "not long" tests/image/test_boot.py tests/image/test_pair.py
 test-image: IMAGE_TESTS := tests/image
-check-iso test-image: check-root
-	@test -f "$(ISO)" || { echo "make: name the image: make $@ ISO=build/iso/….iso"; exit 1; }
+ci-image: IMAGE_TESTS := -m "not long" tests/image/test_pair.py
+check-iso test-image: $(if $(ISO),,iso)
+ci-image: iso
+check-iso test-image ci-image: check-root
 	@dpkg-query -W $(IMAGE_TOOLS) >/dev/null 2>&1 || { apt-get -qq update && apt-get -qq install --no-install-recommends --yes $(IMAGE_TOOLS) >/dev/null; }
-	ISO=$(abspath $(ISO)) $(PYTHON) -m pytest -v $(PYTEST_ARGS) $(IMAGE_TESTS)
+	ISO=$$(ls $(or $(ISO),build/iso/*.iso)) $(PYTHON) -m pytest -v $(PYTEST_ARGS) $(IMAGE_TESTS)
 
 # IMAGE_ARGS=--dry-run goes as far as VyOS's own dry run does.
 iso-vyos: $(if $(findstring --dry-run,$(IMAGE_ARGS)),,debs)
