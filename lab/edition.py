@@ -21,7 +21,7 @@ class Edition:
     marks: bool = True  # its shell asks for bracketed paste, which VyOS's bash 4.1 does not
     greeting: str = ""  # what is typed after a login
 
-    login = r"\w+ login: "
+    login = r"\b(?!Last )\w+ login: "  # not the line that tells of the last one
     asks_password = r"[Pp]assword: "
     asks_current = r"[Cc]urrent password: "
     asks_new = r"[Nn]ew password: "
