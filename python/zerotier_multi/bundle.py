@@ -88,6 +88,7 @@ class Bundle:
     resilient_buckets: int = 128
     resilient_idle: int = 10
     all_paths_down: str = "withdraw"
+    weights: str = "static"
     health_disabled: bool = False
     health_interval: int = 200
     health_multiplier: int = 3
@@ -245,6 +246,7 @@ def parse_bundle(name: str, tree: ConfigTree) -> Bundle:
         all_paths_down=balance.one(
             "all-paths-down", _choice("withdraw", "keep"), "give withdraw or keep", Bundle.all_paths_down
         ),
+        weights=balance.one("weights", _choice("static", "auto"), "give static or auto", Bundle.weights),
         health_disabled=health.has("disable"),
         health_interval=health.one(
             "interval", number(50, 10000), "give 50 to 10000 milliseconds", Bundle.health_interval

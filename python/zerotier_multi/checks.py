@@ -40,6 +40,7 @@ def check_bundle(bundle: Bundle, topology: Topology) -> list[Problem]:
     numbers = instance_numbers(bundle, topology)
     return [
         *_vrf(bundle),
+        *_weights(bundle, numbers),
         *_networks(bundle, numbers),
         *_ports(bundle, numbers),
         *_transit(bundle, instance_count(bundle, topology)),
@@ -55,6 +56,14 @@ def _vrf(bundle: Bundle) -> Iterable[Problem]:
         yield Problem(
             f"{bundle.path} vrf {bundle.vrf}", "is a name for devices of bundles; use a VRF that is not named zt and a number"
         )
+
+
+def _weights(bundle: Bundle, numbers: Sequence[int]) -> Iterable[Problem]:
+    """Who measures the shares sets none by hand."""
+    fixed = [k for k in numbers if bundle.override(k).weight != 1]
+    if bundle.weights == "auto" and fixed:
+        weight = f"instance {fixed[0]} weight {bundle.override(fixed[0]).weight}"
+        yield Problem(f"{bundle.path} balance weights auto", f"{weight} is fixed; delete it, or set balance weights static")
 
 
 def _networks(bundle: Bundle, numbers: Sequence[int]) -> Iterable[Problem]:

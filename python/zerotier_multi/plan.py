@@ -106,6 +106,7 @@ class Plan:
     health: HealthPlan
     keep_routes: bool = False  # also when all paths to a remote are down; a plan of an earlier version has no word on it
     description: str = ""
+    auto_weights: bool = False  # shares of the paths follow what is measured
 
     def instance(self, number: int) -> InstancePlan | None:
         """The instance with that number, or None."""

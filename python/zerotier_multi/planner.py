@@ -77,6 +77,7 @@ def make_plan(bundle: Bundle, topology: Topology, engine: str, offset: int = 0) 
         blacklist=_blacklist(bundle, remotes),
         health=HealthPlan(not bundle.health_disabled, bundle.health_interval, bundle.health_multiplier),
         keep_routes=bundle.all_paths_down == "keep",
+        auto_weights=bundle.weights == "auto",
     )
 
 

@@ -29,6 +29,7 @@ RTM_NEWADDR, RTM_DELADDR, RTM_GETADDR = 20, 21, 22
 RTM_NEWROUTE, RTM_DELROUTE, RTM_GETROUTE = 24, 25, 26
 RTM_NEWNEIGH, RTM_DELNEIGH, RTM_GETNEIGH = 28, 29, 30
 RTM_NEWNEXTHOP, RTM_DELNEXTHOP, RTM_GETNEXTHOP = 104, 105, 106
+RTM_NEWNEXTHOPBUCKET, RTM_DELNEXTHOPBUCKET, RTM_GETNEXTHOPBUCKET = 116, 117, 118
 
 GROUP_LINK, GROUP_NEIGH, GROUP_IPV4_ADDR, GROUP_IPV4_ROUTE = 1, 3, 5, 7
 GROUP_IPV6_ADDR, GROUP_IPV6_ROUTE, GROUP_NEXTHOP = 9, 11, 32
@@ -45,9 +46,12 @@ _RTA_DST, _RTA_PRIORITY, _RTA_PREFSRC, _RTA_TABLE, _RTA_NH_ID = 1, 6, 7, 15, 30
 _RTA_SRC, _RTA_IIF, _RTA_OIF, _RTA_IP_PROTO, _RTA_SPORT, _RTA_DPORT = 2, 3, 4, 27, 28, 29
 _RTN_UNICAST, _RT_SCOPE_UNIVERSE, RT_TABLE_MAIN = 1, 0, 254
 _NHA_ID, _NHA_GROUP, _NHA_GROUP_TYPE, _NHA_OIF, _NHA_GATEWAY, _NHA_RES_GROUP = 1, 2, 3, 5, 6, 12
-_NHA_RES_GROUP_BUCKETS, _NHA_RES_GROUP_IDLE_TIMER = 1, 2
+_NHA_RES_BUCKET = 13
+_NHA_RES_GROUP_BUCKETS, _NHA_RES_GROUP_IDLE_TIMER, _NHA_RES_GROUP_UNBALANCED_TIMER = 1, 2, 3
+_NHA_RES_BUCKET_INDEX, _NHA_RES_BUCKET_IDLE_TIME, _NHA_RES_BUCKET_NH_ID = 1, 2, 3
 _NEXTHOP_GRP_TYPE_RES = 1
 _CLOCK_TICKS = 100  # USER_HZ: timers of next-hop groups are in 1/100 s
+_FORCED_AFTER = 5  # ticks; a shorter time may read back as 0 (never), because the kernel keeps it in whole jiffies
 
 
 @dataclass(frozen=True)
@@ -99,7 +103,8 @@ class NextHop:
 class NextHopGroup:
     """A group of next hops; ``buckets`` 0 is a plain multipath group. ``idle_timer`` in seconds.
 
-    ``weights`` are those of the members (1 to 256); empty where all are 1.
+    ``weights`` are those of the members (1 to 256); empty where all are 1. ``forced``: members that have too many
+    buckets give the first of them away at once, busy or not.
     """
 
     id: int
@@ -107,6 +112,16 @@ class NextHopGroup:
     buckets: int = 0
     idle_timer: int = 0
     weights: tuple[int, ...] = ()
+    forced: bool = False
+
+
+@dataclass(frozen=True)
+class Bucket:
+    """A hash bucket of a resilient group: its number, the next hop it is on, seconds since its last packet."""
+
+    index: int
+    path: int
+    idle: float
 
 
 @dataclass(frozen=True)
@@ -211,6 +226,17 @@ class Rtnl:
                 via = str(ipaddress.ip_address(values[_NHA_GATEWAY]))
                 single[number] = NextHop(number, _u32(values[_NHA_OIF]), via)
         return single, groups, protocols
+
+    def buckets(self, group: int) -> list[Bucket]:
+        """The hash buckets of a resilient group, in order. Raises KernelError where there is no such group."""
+        request = struct.pack("=BBBxI", 0, 0, 0, 0) + attribute(_NHA_ID, group)
+        found = []
+        for body in self._socket.dump(RTM_GETNEXTHOPBUCKET, request):
+            values = attributes(attributes(body[8:])[_NHA_RES_BUCKET])
+            index = struct.unpack_from("=H", values[_NHA_RES_BUCKET_INDEX])[0]
+            idle = struct.unpack_from("=Q", values[_NHA_RES_BUCKET_IDLE_TIME])[0]
+            found.append(Bucket(index, _u32(values[_NHA_RES_BUCKET_NH_ID]), idle / _CLOCK_TICKS))
+        return sorted(found, key=lambda bucket: bucket.index)
 
     def our_routes(self) -> set[Route]:
         """Routes of both families with our protocol number."""
@@ -344,6 +370,7 @@ class Rtnl:
                 _NHA_RES_GROUP,
                 attribute(_NHA_RES_GROUP_BUCKETS, struct.pack("=H", group.buckets)),
                 attribute(_NHA_RES_GROUP_IDLE_TIMER, group.idle_timer * _CLOCK_TICKS),
+                attribute(_NHA_RES_GROUP_UNBALANCED_TIMER, _FORCED_AFTER if group.forced else 0),  # 0: never
             )
         self._socket.request(RTM_NEWNEXTHOP, body, NLM_F_CREATE | NLM_F_REPLACE)
 
@@ -407,7 +434,8 @@ def _parse_group(number: int, values: dict[int, bytes]) -> NextHopGroup:
         return NextHopGroup(number, members, weights=weights)
     buckets = struct.unpack_from("=H", resilient[_NHA_RES_GROUP_BUCKETS])[0]
     idle = _u32(resilient[_NHA_RES_GROUP_IDLE_TIMER]) // _CLOCK_TICKS
-    return NextHopGroup(number, members, buckets, idle, weights)
+    forced = bool(_u32(resilient.get(_NHA_RES_GROUP_UNBALANCED_TIMER, bytes(4))))
+    return NextHopGroup(number, members, buckets, idle, weights, forced)
 
 
 def _group_entry(member: int, weight: int | None) -> bytes:

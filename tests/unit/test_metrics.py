@@ -11,12 +11,12 @@ from zerotier_multi.pathd.metrics import LEAST, MOST, MetricsFile, read_counters
 
 
 def path(**changes: Any) -> dict[str, Any]:
-    known = {"remote": "R2", "instance": 1, "family": 4, "device": "zt0p1", "state": "up", "changes": 3}
+    known = {"remote": "R2", "instance": 1, "family": 4, "device": "zt0p1", "state": "up", "changes": 3, "weight": 32}
     return {**known, "rtt_ms": 1.5, "loss": 0.25, **changes}
 
 
 def status(*paths: dict[str, Any], **changes: Any) -> dict[str, Any]:
-    instance = {"instance": 1, "device": "zt0p1", "device_present": True, "revivals": 2}
+    instance = {"instance": 1, "device": "zt0p1", "device_present": True, "revivals": 2, "load": 0.5}
     return {"problems": [], "bundles": {"zt0": {"paths": list(paths), "instances": [instance]}}, **changes}
 
 
@@ -32,9 +32,11 @@ def test_every_metric_with_its_labels() -> None:
         f"zerotier_multi_path_rtt_seconds{{{LABELS}}} 0.0015",
         f"zerotier_multi_path_loss_ratio{{{LABELS}}} 0.25",
         f"zerotier_multi_path_changes_total{{{LABELS}}} 3",
+        f"zerotier_multi_path_weight{{{LABELS}}} 32",
         'zerotier_multi_bundle_paths{bundle="zt0"} 1',
         'zerotier_multi_bundle_paths_up{bundle="zt0"} 1',
         f"zerotier_multi_instance_device_present{{{DEVICE}}} 1",
+        f"zerotier_multi_instance_load_ratio{{{DEVICE}}} 0.5",
         f"zerotier_multi_instance_revivals_total{{{DEVICE}}} 2",
         f"zerotier_multi_device_receive_bytes_total{{{DEVICE}}} 1000000000000001",
         f"zerotier_multi_device_transmit_bytes_total{{{DEVICE}}} 2",

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import random
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from zerotier_multi.pathd import wire
 from zerotier_multi.pathd.health import FREE_FALLS, HISTORY, Health, Peer
+from zerotier_multi.pathd.prober import COPIES
 
 I, M = 0.2, 3
 
@@ -164,20 +168,51 @@ def test_lost_answers_are_no_death_while_the_remote_vouches_for_the_path() -> No
         now += I
     assert not health.up, "it brings no path up"
 
+
+
+def test_an_answer_is_missing_once_it_should_have_come() -> None:
+    health = path(True)
+    assert not health.missing(5.0)
+    number = health.sent(10.0)
+    assert not health.missing(10.05) and health.missing(10.0 + I) == 1
+    health.answered(number, 0.001)
+    assert not health.missing(10.0 + I)
+    health.rtt = 0.5
+    health.sent(20.0)
+    assert not health.missing(20.0 + I), "it takes longer than the interval on this path"
+    assert health.missing(21.0)
+
+
+def test_a_path_that_is_full_stays_up() -> None:
+    """Four of five packets are lost, both probes and answers come through the full queue; copies get through."""
+    chance = random.Random(7)
+    health, now = path(True), 0.0
+    for _ in range(5 * 3600):
+        copies = COPIES[min(health.missing(now), 2)]
+        number = health.sent(now)
+        if any(chance.random() < 1 / 5 for _ in range(copies)):
+            health.answered(number % 65536, 0.02)
+        assert not health.judge(now + health._margin + 1e-9), now
+        assert not health.judge(now + 0.999 * I), now
+        now += I
+
+
 probes = st.builds(
     wire.Probe, st.integers(0, 65535), st.booleans(), st.integers(1, 32), st.integers(0, 65535), st.integers(0, 2**64 - 1),
-    st.integers(0, 2**32 - 1), st.integers(0, 2**32 - 1), st.integers(0, 2**32 - 1),
+    st.integers(0, 2**32 - 1), st.integers(0, 2**32 - 1), st.integers(0, 2**32 - 1), st.none() | st.integers(0, 100),
 )  # fmt: skip
 
 
 @given(probes, st.sampled_from([4, 6]), st.integers(0, 65535))
 def test_what_is_sent_is_read(probe: wire.Probe, family: int, identifier: int) -> None:
     packet = wire.encode(probe, family, identifier)
-    assert len(packet) == wire.SIZE
     if family == 4:
         assert wire.checksum(packet) == 0
         packet = bytes([0x45]) + bytes(19) + packet
     assert wire.decode(packet, family) == (False, identifier, probe)
+    # One of an earlier version ends where the masks do.
+    shorter = packet[: wire.SIZE + (20 if family == 4 else 0)]
+    assert wire.decode(shorter, family) == (False, identifier, replace(probe, use=None))
 
 
 @given(st.binary(max_size=100), st.sampled_from([4, 6]))

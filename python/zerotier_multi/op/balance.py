@@ -30,6 +30,8 @@ def balance(snapshot: Snapshot, plan: Plan, flows: FlowCount) -> dict[str, Any]:
     received = sum(c.rx_bytes for c in counters.values())
     sent = sum(c.tx_bytes for c in counters.values())
     total = sum(flows.by_device.values())
+    told = (snapshot.pathd or {}).get("bundles", {}).get(plan.bundle, {}).get("instances", [])
+    loads = {entry["instance"]: entry.get("load") for entry in told}
     return {
         "schema": SCHEMA,
         "bundle": plan.bundle,
@@ -48,6 +50,7 @@ def balance(snapshot: Snapshot, plan: Plan, flows: FlowCount) -> dict[str, Any]:
                 "bytes_out_share": _share(counters[i.device].tx_bytes, sent),
                 "flows": flows.by_device.get(i.device, 0),
                 "flows_share": _share(flows.by_device.get(i.device, 0), total),
+                "load": loads.get(i.number),
             }
             for i in plan.instances
         ],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import zip_longest
 from typing import Any
 
 from zerotier_multi import names
@@ -24,6 +25,7 @@ def routes(snapshot: Snapshot, plan: Plan) -> dict[str, Any]:
 def _entry(snapshot: Snapshot, plan: Plan, prefix: str, route: Route | None, planned: bool) -> dict[str, Any]:
     group = snapshot.kernel.groups.get(route.nexthop_id) if route else None
     members = group.members if group else ()
+    weights = dict(zip_longest(members, group.weights if group else (), fillvalue=1))
     remotes = {g.group_id: g.remote for g in plan.groups}
     wanted = next((r.group_id for r in plan.routes if r.prefix == prefix), None)
     return {
@@ -35,11 +37,11 @@ def _entry(snapshot: Snapshot, plan: Plan, prefix: str, route: Route | None, pla
         "source": route.source if route else None,
         "group": route.nexthop_id if route else None,
         "buckets": group.buckets if group else None,
-        "next_hops": [_next_hop(snapshot, plan, snapshot.kernel.nexthops.get(m), m) for m in members],
+        "next_hops": [_next_hop(snapshot, plan, snapshot.kernel.nexthops.get(m), m, weights[m]) for m in members],
     }
 
 
-def _next_hop(snapshot: Snapshot, plan: Plan, nexthop: NextHop | None, number: int) -> dict[str, Any]:
+def _next_hop(snapshot: Snapshot, plan: Plan, nexthop: NextHop | None, number: int, weight: int) -> dict[str, Any]:
     path = next((p for p in plan.paths if p.nexthop_id == number), None)
     link = next((x for x in snapshot.kernel.links.values() if nexthop and x.index == nexthop.index), None)
     if link is None:
@@ -51,5 +53,6 @@ def _next_hop(snapshot: Snapshot, plan: Plan, nexthop: NextHop | None, number: i
         "via": nexthop.via if nexthop else None,
         "device": link.name if link else None,
         "instance": path.instance if path else None,
+        "weight": weight,
         "state": state,
     }

@@ -197,17 +197,17 @@ def routes(data: Data, colour: bool) -> str:
     for route in data["routes"]:
         head = [route["prefix"], dash(route["remote"]), dash(route["group"]), _kind(route)]
         if not route["next_hops"]:
-            rows.append([*head, "-", "-", state("missing", colour)])
+            rows.append([*head, "-", "-", "-", state("missing", colour)])
         for hop in route["next_hops"]:
-            rows.append([*head, dash(hop["via"]), dash(hop["device"]), state(hop["state"], colour)])
+            rows.append([*head, dash(hop["via"]), dash(hop["device"]), str(hop["weight"]), state(hop["state"], colour)])
             head = [""] * len(head)
-    headers = ["Prefix", "Remote", "Group", "Buckets", "Next hop", "Device", "State"]
+    headers = ["Prefix", "Remote", "Group", "Buckets", "Next hop", "Device", "Weight", "State"]
     stray = [
         f"the route to {r['prefix']} is not part of the configuration; zerotier-pathd will take it away"
         for r in data["routes"]
         if not r["planned"]
     ]
-    return _joined(table(headers, rows, "llrrlll"), warning_lines([*data["warnings"], *stray], colour))
+    return _joined(table(headers, rows, "llrrllrl"), warning_lines([*data["warnings"], *stray], colour))
 
 
 def _kind(route: Data) -> str:
@@ -229,20 +229,23 @@ def balance(data: Data, colour: bool) -> str:
         [
             str(m["instance"]), m["device"], mebibytes(m["bytes_in"]), percent(m["bytes_in_share"]),
             mebibytes(m["bytes_out"]), percent(m["bytes_out_share"]), str(m["flows"]), percent(m["flows_share"]),
+            percent(m["load"]),
         ]
         for m in data["members"]
     ]  # fmt: skip
-    headers = ["Nr", "Device", "In\nMiB", "In\n%", "Out\nMiB", "Out\n%", "Flows", "Flows\n%"]
+    headers = ["Nr", "Device", "In\nMiB", "In\n%", "Out\nMiB", "Out\n%", "Flows", "Flows\n%", "Load\n%"]
     notes = [
         "Bytes are counted since the device was made, which is the start of the instance.",
         f"{_ORIGIN[data['flow_source']]}. Each is on the path that the kernel's own hash gives for what goes out.",
     ]
+    if any(m["load"] is not None for m in data["members"]):
+        notes.append("Load is how much of the time an instance works or waits for its CPU; balance weights auto follows it.")
     if data["flows_capped"]:
         notes.append(f"Only the first {data['flow_limit']} flows were looked at.")
     if data["flows_elsewhere"]:
         notes.append(f"{data['flows_elsewhere']} more flows to these prefixes leave by no device of {data['bundle']}.")
     return _joined(
-        table(headers, rows, "rlrrrrrr"),
+        table(headers, rows, "rlrrrrrrr"),
         warning_lines(data["warnings"], colour),
         "\n".join(line for note in notes for line in wrap(note)),
     )

@@ -22,7 +22,7 @@ from zerotier_multi.pathd import journal
 from zerotier_multi.pathd.actions import actions
 from zerotier_multi.pathd.chronicle import Chronicle
 from zerotier_multi.pathd.control import ControlSocket
-from zerotier_multi.pathd.desired import Observed, desired_state
+from zerotier_multi.pathd.desired import Observed, Share, desired_state, group_id
 from zerotier_multi.pathd.events import Seen, bundle_word, hang, revival
 from zerotier_multi.pathd.hangs import Hangs
 from zerotier_multi.pathd.hooks import Hooks
@@ -35,6 +35,7 @@ from zerotier_multi.pathd.revive import Revival
 from zerotier_multi.pathd.since import Since
 from zerotier_multi.pathd.sysctls import GLOBAL, RP_FILTER_ALL, Sysctls, router_wide
 from zerotier_multi.pathd.targets import targets
+from zerotier_multi.pathd.weights import Weights
 from zerotier_multi.pathd.zones import Zones
 from zerotier_multi.plan import InstancePlan, PathPlan, Plan
 
@@ -59,6 +60,7 @@ _GROUPS = [
     rtnl.GROUP_NEXTHOP,
 ]
 _ROUTES = (rtnl.RTM_NEWROUTE, rtnl.RTM_DELROUTE)
+_BUCKETS = (rtnl.RTM_NEWNEXTHOPBUCKET, rtnl.RTM_DELNEXTHOPBUCKET)  # where a group's buckets are is the kernel's business
 _NEIGHBOURS = (rtnl.RTM_NEWNEIGH, rtnl.RTM_DELNEIGH)
 
 
@@ -71,7 +73,7 @@ def concerns_us(message: Message, devices: set[int]) -> bool:
         return len(message.body) > 5 and message.body[5] == names.RT_PROTO
     if message.type in _NEIGHBOURS:
         return len(message.body) > 7 and int.from_bytes(message.body[4:8], sys.byteorder) in devices
-    return True
+    return message.type not in _BUCKETS
 
 
 class Daemon:
@@ -103,7 +105,8 @@ class Daemon:
         self._selector.register(self._events, selectors.EVENT_READ, self._kernel_event)
         self._watch = FileWatch([self._sysctls.path(name) for name in GLOBAL])
         self._selector.register(self._watch, selectors.EVENT_READ, self._sysctl_event)
-        self._prober = Prober(self._selector, self.reconcile)
+        self._prober = Prober(self._selector, self.reconcile, self._use)
+        self._weights = Weights(self._prober, self._rtnl.buckets, self._respread)
         self._hangs = Hangs(self._selector, self._kill_hung)
         self._seen: set[str] = set()  # devices that have been there in this daemon's life
         self._metrics = MetricsFile()
@@ -124,6 +127,8 @@ class Daemon:
             now = time.monotonic()
             if (due := self._hangs.wake) is not None and due <= now:
                 self._hangs.work(now)
+            if (due := self._weights.wake) is not None and due <= now:
+                self._weights.work(now)
             if any(at is not None and at <= now for at in (self._retry, self._wake, self._revival.wake, self._losses.wake, self._audit_at)):
                 self.reconcile()
             self._metrics.work(self.status)
@@ -183,6 +188,7 @@ class Daemon:
         """Read the plans and bring the kernel to them."""
         self._plan_list = self._plans.load()
         self._metrics.change()
+        self._weights.configure(self._plan_list, self._resilient)
         self._hangs.configure({i.unit: i.port for plan in self._plan_list for i in plan.instances}, time.monotonic())
         self.reconcile()
 
@@ -234,6 +240,9 @@ class Daemon:
         drained = {p.nexthop_id for plan in self._plan_list for p in plan.paths if p.device in self._drained}
         in_use = {member for group in have.groups.values() for member in group.members}
         self._prober.configure(targets(self._plan_list, have), drained, in_use)
+        ids = {g.group_id: group_id(g, self._resilient, have) for plan in self._plan_list for g in plan.groups}
+        self._weights.standing({number: have.groups[at] for number, at in ids.items() if at in have.groups})
+        shares = {n: Share(weights, self._weights.forced(n)) for n in ids if (weights := self._weights.of(n))}
         want = desired_state(
             self._plan_list,
             have,
@@ -242,6 +251,7 @@ class Daemon:
             self._waiting_since,
             now,
             self._sysctls.read(RP_FILTER_ALL) or "0",
+            shares,
         )
         self._wake = want.wake
         self._waiting_since = {group: self._waiting_since.get(group, now) for group in want.waiting}
@@ -306,6 +316,14 @@ class Daemon:
         except systemd.SystemdError as error:
             log.warning("%s", error)
 
+    def _use(self, bundle: str, instance: int) -> float | None:
+        return self._weights.use(names.unit_name(bundle, instance))
+
+    def _respread(self, sentence: str) -> None:
+        if sentence:
+            log.info("%s", sentence)
+        self.reconcile()
+
     def _kill_hung(self, unit: str) -> None:
         """A process that does not answer may not end in order either; systemd starts it again."""
         bundle, instance = next((plan.bundle, i) for plan in self._plan_list for i in plan.instances if i.unit == unit)
@@ -317,7 +335,9 @@ class Daemon:
 
     def _timeout(self) -> float:
         now = time.monotonic()
-        helpers = (self._revival.wake, self._losses.wake, self._prober.wake, self._hangs.wake, self._metrics.wake)
+        helpers = (
+            self._revival.wake, self._losses.wake, self._prober.wake, self._hangs.wake, self._weights.wake, self._metrics.wake,
+        )  # fmt: skip
         alarms = (self._retry, self._wake, self._audit_at, *helpers)
         moments = [at for at in alarms if at is not None]
         watchdog = AUDIT / 4  # WatchdogSec= of the unit is longer
@@ -347,6 +367,7 @@ class Daemon:
             "instance": instance.number,
             "device": instance.device,
             "device_present": instance.device in self._observed.links,
+            "load": None if (use := self._weights.use(instance.unit)) is None else round(use, 3),
             "revivals": self._chronicle.revivals(plan.bundle, instance.number),
         }
 
@@ -364,7 +385,12 @@ class Daemon:
             "cause": self._chronicle.cause(path.nexthop_id),
             "rtt_ms": None if rtt is None else round(rtt * 1000, 3),
             "loss": None if loss is None else round(loss, 4),
+            "weight": self._weight(plan, path),
         }
+
+    def _weight(self, plan: Plan, path: PathPlan) -> int:
+        group = next((g.group_id for g in plan.groups if path.nexthop_id in g.members), 0)
+        return (self._weights.of(group) or {}).get(path.nexthop_id, path.weight)
 
     def _path_state(self, plan: Plan, path: PathPlan) -> str:
         if path.nexthop_id in self._up:

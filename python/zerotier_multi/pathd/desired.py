@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from zerotier_multi import names
+from zerotier_multi.pathd.spread import MAX_WEIGHT
 from zerotier_multi.plan import GroupPlan, InstancePlan, PathPlan, Plan
 from zerotier_multi.planner import best_mtu
 from zerotier_multi.rtnl import RT_TABLE_MAIN, Address, Link, Neighbour, NextHop, NextHopGroup, Route
@@ -60,6 +61,17 @@ class Desired:
 Usable = Callable[[Plan, PathPlan, Link], bool]
 
 
+@dataclass(frozen=True)
+class Share:
+    """Measured weights of a group by path; ``forced`` while busy buckets are moved."""
+
+    weights: Mapping[int, int]
+    forced: bool = False
+
+
+_EQUAL = Share({})
+
+
 def member_sysctls(device: str, rp_filter_all: str) -> dict[str, str]:
     """Settings of a TAP: it answers only for itself and takes what asymmetric ECMP brings back.
 
@@ -82,18 +94,19 @@ def desired_state(
     waiting_since: Mapping[int, float],
     now: float,
     rp_filter_all: str = "0",
+    shares: Mapping[int, Share] | None = None,
 ) -> Desired:
     """Everything that shall stand for ``plans``.
 
     ``usable`` tells whether a path whose device is there may carry traffic (health, draining);
     ``resilient`` whether the kernel has resilient groups; ``waiting_since`` since when, in the seconds of ``now``, a
-    group waits for the rest of its members.
+    group waits for the rest of its members; ``shares`` are those groups whose weights are measured.
     """
     want = Desired()
     for plan in plans:
         _bundle(want, plan, observed, rp_filter_all)
         if plan.instances:
-            _paths(want, plan, observed, usable, resilient, waiting_since, now)
+            _paths(want, plan, observed, usable, resilient, waiting_since, now, shares or {})
     return want
 
 
@@ -151,6 +164,7 @@ def _paths(
     resilient: bool,
     waiting_since: Mapping[int, float],
     now: float,
+    shares: Mapping[int, Share],
 ) -> None:
     vrf = _master(Desired(), plan, observed)
     if vrf is None:
@@ -166,7 +180,7 @@ def _paths(
     weight_of = {path.nexthop_id: path.weight for path in plan.paths}
     standing: dict[int, int] = {}
     for group in plan.groups:
-        number = _group_id(group, resilient, observed)
+        number = group_id(group, resilient, observed)
         members = tuple(m for m in group.members if m in carrying)
         complete = len(members) == len(group.members)
         if not members and plan.keep_routes:
@@ -179,13 +193,15 @@ def _paths(
             want.wake = min(want.wake or end, end)
             continue
         buckets = group.buckets if resilient else 0
-        weights = tuple(weight_of[m] for m in members)
+        share = shares.get(group.group_id, _EQUAL)
+        weights = fitting(share.weights.get(m, weight_of[m]) for m in members)
         want.groups[number] = NextHopGroup(
             number,
             members,
             buckets,
             group.idle_timer if resilient else 0,
             weights if any(weight != 1 for weight in weights) else (),
+            share.forced and buckets > 0,
         )
         standing[group.group_id] = number
     for route in plan.routes:
@@ -193,7 +209,14 @@ def _paths(
             want.routes.add(Route(route.prefix, standing[route.group_id], route.source, vrf[1]))
 
 
-def _group_id(group: GroupPlan, resilient: bool, observed: Observed) -> int:
+def fitting(weights: Iterable[int]) -> tuple[int, ...]:
+    """Weights as the kernel takes them: 1 to 256, about in their proportion."""
+    found = tuple(weights)
+    most = max(found, default=1)
+    return found if most <= MAX_WEIGHT else tuple(max(1, weight * MAX_WEIGHT // most) for weight in found)
+
+
+def group_id(group: GroupPlan, resilient: bool, observed: Observed) -> int:
     """Id that a group has or gets: an existing one keeps its id unless its size changes."""
     buckets = group.buckets if resilient else 0
     candidates = (group.group_id, group.group_id + names.GROUP_ALTERNATE)

@@ -48,6 +48,11 @@ class Health:
             return None
         return max(self._open[0][1], self._vouched) + (self.multiplier - 1) * self.interval + self._margin
 
+    def missing(self, now: float) -> int:
+        """How many answers should have come by now, in a row up to the last."""
+        # A probe goes out a little after it is due, so the one before is not quite an interval old.
+        return sum(now - at >= max(0.9 * self.interval, self._margin) for _number, at in self._open)
+
     def sent(self, now: float) -> int:
         """A probe goes out; its number."""
         self._sent += 1

@@ -121,8 +121,9 @@ def _describe(verb: str, what: Address | Neighbour | NextHop | NextHopGroup | Ro
             return f"ip neigh {verb} {address} lladdr {lladdr} dev if{index}"
         case NextHop(number, index, via):
             return f"ip nexthop {verb} id {number} via {via} dev if{index}"
-        case NextHopGroup(number, members, buckets, _, weights):
+        case NextHopGroup(number, members, buckets, _, weights, forced):
             kind = f" type resilient buckets {buckets}" if buckets else ""
+            kind += " unbalanced_timer 0.05" if forced else ""
             return f"ip nexthop {verb} id {number} group {group_members(members, weights)}{kind}"
         case Route() as route:
             return f"ip route {verb} {_route(route)}"

@@ -50,6 +50,10 @@ def _families(status: Data, counters: Counters) -> Iterator[tuple[str, str, str,
         "path_changes_total", "counter", "Changes of the state of the path since zerotier-pathd was started.",
         _PATH, ((p, p["changes"]) for p in paths),
     )  # fmt: skip
+    yield (
+        "path_weight", "gauge", "Share of the path in the group of its remote, beside the others; for IPv4 and IPv6 each.",
+        _PATH, ((p, p["weight"]) for p in paths),
+    )  # fmt: skip
     bundles = [({"bundle": name}, [p["state"] for p in state["paths"]]) for name, state in status["bundles"].items()]
     yield "bundle_paths", "gauge", "Paths of the bundle.", (), ((b, len(states)) for b, states in bundles)
     yield (
@@ -59,6 +63,10 @@ def _families(status: Data, counters: Counters) -> Iterator[tuple[str, str, str,
     yield (
         "instance_device_present", "gauge", "Whether the device of the instance is there.",
         _INSTANCE, ((i, i["device_present"]) for i in instances),
+    )  # fmt: skip
+    yield (
+        "instance_load_ratio", "gauge", "Share of the time in which the instance works; with balance weights auto.",
+        _INSTANCE, ((i, i["load"]) for i in instances),
     )  # fmt: skip
     yield (
         "instance_revivals_total", "counter", "Starts of the instance by zerotier-pathd since that was started.",

@@ -22,6 +22,8 @@ from zerotier_multi.pathd.health import Health, Peer
 
 FRESH = 5.0  # seconds in which a new path is probed faster, so that it is in use soon
 FRESH_INTERVAL = 0.05
+STALE = 30.0  # seconds after which what a remote said of its load says nothing more
+COPIES = (1, 16, 64)  # of a probe, by how many answers are missing: on a path that is full, one of many gets through
 _MANY = 4096  # packets of one reading, so that a flood holds nobody up
 
 _IP_PKTINFO, _IP_TOS, _IP_TTL = 8, 1, 2
@@ -60,13 +62,18 @@ class _State:
     send: Callable[[bytes], None]
     drained: bool = False
     seen_at: float = -math.inf  # when a probe of the remote last came over this path
+    remote_use: int | None = None  # percent
 
 
 class Prober:
     """Keeps the verdicts. ``changed`` is called, from the selector, when one has changed."""
 
-    def __init__(self, selector: selectors.BaseSelector, changed: Callable[[], None]) -> None:
+    def __init__(
+        self, selector: selectors.BaseSelector, changed: Callable[[], None], use: Callable[[str, int], float | None] | None = None
+    ) -> None:
+        """``use`` gives the share of the time, 0 to 1, in which an instance of a bundle works: the remotes are told."""
         self._changed = changed
+        self._use = use or (lambda _bundle, _instance: None)
         self._states: dict[int, _State] = {}
         self._by_identifier: dict[int, _State] = {}
         self._by_source: dict[tuple[int, str], _State] = {}
@@ -151,6 +158,13 @@ class Prober:
         """(round-trip time in seconds, share of probes lost) of a path."""
         state = self._states.get(path)
         return (state.health.rtt, state.health.loss()) if state else (None, None)
+
+    def remote_use(self, path: int) -> float | None:
+        """Share of the time, 0 to 1, in which the instance at the other end of a path works; None where it does not tell."""
+        state = self._states.get(path)
+        if state is None or state.remote_use is None or time.monotonic() - state.seen_at > STALE:
+            return None
+        return state.remote_use / 100
 
     def wait_for_peers(self, paths: Iterable[int], patience: float) -> None:
         """Wait until the peers that speak to us send nothing more over these paths and what was under way is here.
@@ -246,10 +260,16 @@ class Prober:
         for state in states:
             target = state.target
             good_ms = min(65535, int(target.interval * (target.multiplier + 1) * 1000))
+            copies = COPIES[min(state.health.missing(now), len(COPIES) - 1)] if state.health.up else 1
             number = state.health.sent(now)
             told = self._told.get(state.group, (0, 0))
-            probe = wire.Probe(number, urgent, target.instance, good_ms, time.monotonic_ns(), *told, self._seen(state.group, now))
-            state.send(wire.encode(probe, target.family, state.identifier))
+            use = self._use(target.bundle, target.instance)
+            percent = None if use is None else round(100 * use)
+            seen = self._seen(state.group, now)
+            probe = wire.Probe(number, urgent, target.instance, good_ms, time.monotonic_ns(), *told, seen, percent)
+            packet = wire.encode(probe, target.family, state.identifier)
+            for _ in range(copies):
+                state.send(packet)
 
     # -- what comes
 
@@ -290,6 +310,7 @@ class Prober:
         state = self._by_source.get((index, source))
         if state and hops == _HOPS:
             state.seen_at = max(state.seen_at, arrival)
+            state.remote_use = probe.use
             if probe.seen >> (state.target.instance - 1) & 1:
                 state.health.vouch(arrival)
             peer = self._peers.setdefault(state.group, Peer())

@@ -22,11 +22,15 @@ _ICMP = struct.Struct("!BBHHH")
 # magic, flags, instance, ms for which the masks are good, time of sending (ns), heard, used, seen
 _PAYLOAD = struct.Struct("!IBBHQIII")
 SIZE = _ICMP.size + _PAYLOAD.size
+_UNKNOWN = 255
 
 
 @dataclass(frozen=True)
 class Probe:
-    """One probe. Bit K-1 of a mask stands for instance K; ``sent`` in ns of the sender's own clock."""
+    """One probe. Bit K-1 of a mask stands for instance K; ``sent`` in ns of the sender's own clock.
+
+    ``use`` in percent is how hard the sending instance works; None where that is not measured.
+    """
 
     sequence: int
     urgent: bool
@@ -36,6 +40,7 @@ class Probe:
     heard: int
     used: int
     seen: int
+    use: int | None = None
 
 
 def checksum(data: bytes) -> int:
@@ -53,6 +58,8 @@ def encode(probe: Probe, family: int, identifier: int) -> bytes:
     payload = _PAYLOAD.pack(
         MAGIC, URGENT if probe.urgent else 0, probe.instance, probe.good_ms, probe.sent, probe.heard, probe.used, probe.seen
     )
+    # At the end, where an earlier version of the daemon does not look.
+    payload += bytes([_UNKNOWN if probe.use is None else probe.use, 0])
     rest = struct.pack("!HH", identifier, probe.sequence & 0xFFFF) + payload
     kind = ECHO_REQUEST[family]
     total = checksum(struct.pack("!BBH", kind, 0, 0) + rest) if family == 4 else 0
@@ -73,7 +80,8 @@ def decode(packet: bytes, family: int) -> tuple[bool, int, Probe] | None:
     magic, flags, instance, good_ms, sent, heard, used, seen = _PAYLOAD.unpack_from(packet, offset + _ICMP.size)
     if magic != MAGIC:
         return None
-    probe = Probe(sequence, bool(flags & URGENT), instance, good_ms, sent, heard, used, seen)
+    use = packet[offset + SIZE] if len(packet) > offset + SIZE else _UNKNOWN
+    probe = Probe(sequence, bool(flags & URGENT), instance, good_ms, sent, heard, used, seen, use if use <= 100 else None)
     return kind == ECHO_REPLY[family], identifier, probe
 
 

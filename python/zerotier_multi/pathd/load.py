@@ -1,0 +1,143 @@
+"""How busy the instances are: what their processes use of their CPUs, what they carry, what they let fall."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from zerotier_multi import systemd
+
+_TICK = 1 / os.sysconf("SC_CLK_TCK")
+
+
+@dataclass(frozen=True)
+class Instance:
+    """What is looked at: a unit, its TAP, its UDP port."""
+
+    unit: str
+    device: str
+    port: int
+
+
+@dataclass(frozen=True)
+class Load:
+    """One window of one instance.
+
+    ``use`` is the share of the time in which its busiest thread ran or waited for a CPU (1: all of the time),
+    ``rate`` in bytes per second, both directions, ``drops`` the packets that it could not take.
+    """
+
+    use: float
+    rate: float
+    drops: int
+
+
+@dataclass(frozen=True)
+class Counters:
+    """Counters at one moment: seconds of CPU per thread, bytes over the device, packets dropped before the process."""
+
+    at: float
+    threads: Mapping[str, float] = field(default_factory=dict)
+    bytes: int = 0
+    drops: int = 0
+
+
+def load(before: Counters, after: Counters) -> Load | None:
+    """What has happened between two moments; None where the process or its device is another one than before."""
+    seconds = after.at - before.at
+    common = before.threads.keys() & after.threads.keys()
+    if seconds <= 0 or not common or after.bytes < before.bytes:
+        return None
+    use = max(after.threads[thread] - before.threads[thread] for thread in common) / seconds
+    return Load(min(1.0, max(0.0, use)), (after.bytes - before.bytes) / seconds, max(0, after.drops - before.drops))
+
+
+def thread_seconds(task: Path) -> float:
+    """Seconds in which a thread ran or waited for a CPU, of its directory in /proc. Raises OSError when it has ended.
+
+    ``schedstat`` (Documentation/scheduler/sched-stats.rst) knows both in nanoseconds; a kernel without it knows only
+    the time that it ran, in the 14th and 15th field of ``stat`` (proc(5)).
+    """
+    try:
+        ran, waited, _slices = (task / "schedstat").read_text().split()
+        return (int(ran) + int(waited)) / 1e9
+    except FileNotFoundError:
+        fields = (task / "stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) * _TICK
+
+
+def socket_drops(tables: Iterable[str]) -> dict[int, int]:
+    """Packets dropped at UDP sockets, by local port, from the texts of /proc/net/udp and udp6."""
+    found: dict[int, int] = {}
+    for text in tables:
+        for line in text.splitlines()[1:]:
+            words = line.split()
+            if len(words) >= 13 and words[-1].isdigit():
+                port = int(words[1].rpartition(":")[2], 16)
+                found[port] = found.get(port, 0) + int(words[-1])
+    return found
+
+
+class Loads:
+    """Reads the loads of instances, from one look to the next."""
+
+    def __init__(
+        self,
+        proc: Path = Path("/proc"),
+        sysfs: Path = Path("/sys/class/net"),
+        states: Callable[[list[str]], Mapping[str, systemd.UnitState]] = systemd.unit_states,
+    ) -> None:
+        self._proc, self._sysfs, self._states = proc, sysfs, states
+        self._pids: dict[str, int] = {}
+        self._before: dict[str, Counters] = {}
+
+    def read(self, instances: Iterable[Instance], now: float) -> dict[str, Load]:
+        """Loads since the last reading by unit, ``now`` in seconds; what was not there then or is not now has none."""
+        wanted = {instance.unit: instance for instance in instances}
+        self._find([unit for unit in wanted if not self._tasks(unit)])
+        drops = socket_drops(self._tables())
+        after = {unit: self._counters(instance, drops, now) for unit, instance in wanted.items()}
+        found = {unit: load(self._before[unit], counters) for unit, counters in after.items() if unit in self._before}
+        self._before = after
+        return {unit: value for unit, value in found.items() if value}
+
+    def _find(self, units: list[str]) -> None:
+        """Ask systemd for processes that are not known, or have ended."""
+        try:
+            states = self._states(units) if units else {}
+        except systemd.SystemdError:
+            return
+        self._pids.update({unit: state.pid for unit, state in states.items()})
+
+    def _tasks(self, unit: str) -> list[Path]:
+        pid = self._pids.get(unit)
+        try:
+            return list((self._proc / str(pid) / "task").iterdir()) if pid else []
+        except OSError:
+            return []
+
+    def _tables(self) -> Iterable[str]:
+        for name in ("udp", "udp6"):
+            try:
+                yield (self._proc / "net" / name).read_text()
+            except OSError:  # no IPv6 on this box
+                continue
+
+    def _counters(self, instance: Instance, drops: Mapping[int, int], now: float) -> Counters:
+        threads = {}
+        for task in self._tasks(instance.unit):
+            try:
+                threads[task.name] = thread_seconds(task)
+            except (OSError, ValueError, IndexError):
+                continue
+        statistics = self._sysfs / instance.device / "statistics"
+        try:
+            carried, refused = (
+                sum(int((statistics / name).read_text()) for name in names)
+                for names in (("rx_bytes", "tx_bytes"), ("tx_dropped",))
+            )
+        except (OSError, ValueError):
+            return Counters(now)
+        return Counters(now, threads, carried, refused + drops.get(instance.port, 0))

@@ -1,0 +1,199 @@
+"""How many hash buckets each path of a resilient group gets, from how hard its instances work; pure.
+
+A bucket is what moves: idle ones follow the weights by themselves (the kernel's idle timer), and one that big flows keep
+busy is moved on purpose, by itself, when it shares a full path with others while another path has room. Nothing is
+lost by that: the bucket's flows go over another living path from one packet to the next.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from zerotier_multi.rtnl import Bucket
+
+FULL, ROOM = 0.85, 0.55  # pressure of a path that takes no more, and of one that takes any flow
+UNEVEN = 0.1  # difference of pressures that is worth a step
+CALM = 0.7  # below it no path is near its limit
+CALM_TIME = 30.0  # seconds of calm before the spread goes back to its base
+PACE = 5.0  # seconds between two steps, so that the effect of one is seen before the next
+PURGE = 1.0  # the same after a step that no flow notices
+STEP = 0.1  # share of its buckets that a full path gives away in one step
+FIRST_REST, LONGEST_REST = 30.0, 600.0  # seconds in which no busy bucket moves, after one that only turned the tables
+SPREAD = 4.0  # bases of two paths differ no more than so many times
+MAX_WEIGHT = 256  # of a member, so only up to as many buckets are weights exactly numbers of buckets
+_LATENCY = 0.002  # seconds of round-trip time that make no difference
+_KNOWN = 0.7  # use of an instance at which its rate tells its capacity
+_SMOOTH = 0.2
+
+
+@dataclass(frozen=True)
+class Member:
+    """A path that is in the group. ``pressure`` from 0 to 1 (it is full), ``base`` its share when all are calm."""
+
+    path: int
+    pressure: float
+    base: float = 1.0
+    shared: int = 0  # busy buckets of other groups on the same instance
+
+
+@dataclass(frozen=True)
+class Step:
+    """New weights of a group: buckets by path. ``force`` moves buckets that are busy."""
+
+    weights: Mapping[int, int]
+    force: bool = False
+    purge: bool = False  # only idle buckets, so that busy ones come next
+
+
+def capacity(known: float | None, use: float, rate: float) -> float | None:
+    """What an instance carries at most, in bytes per second, after one more window.
+
+    Near its limit a window says it; before that it only says that it is no less (batches grow with the load, so the
+    rate per second of CPU is smaller there).
+    """
+    if use < _KNOWN / 2 or not rate:
+        return known
+    sample = rate / use
+    if known is None:
+        return sample
+    return known + _SMOOTH * (sample - known) if use >= _KNOWN or sample > known else known
+
+
+def bases(
+    capacities: Mapping[int, float | None], rtts: Mapping[int, float | None], losses: Mapping[int, float | None]
+) -> dict[int, float]:
+    """Share of each path when all are calm, in any unit: by its capacity, less where it is slow or loses packets.
+
+    Capacities in bytes per second (None: not known, taken for the best known), round-trip times in seconds, losses
+    from 0 to 1.
+    """
+    top = max((c for c in capacities.values() if c), default=1.0)
+    quickest = min((r for r in rtts.values() if r is not None), default=0.0)
+    found = {}
+    for path, measured in capacities.items():
+        rtt, lost = rtts.get(path), losses.get(path) or 0.0
+        slow = 1.0 if rtt is None else (quickest + _LATENCY) / (rtt + _LATENCY)
+        found[path] = (measured or top) * min(1.0, slow) * (1 - lost) ** 2
+    best = max(found.values(), default=1.0)
+    return {path: max(value, best / SPREAD) for path, value in found.items()}
+
+
+def apportion(shares: Mapping[int, float], buckets: int) -> dict[int, int]:
+    """Whole buckets in proportion to the shares, at least one each, by the largest remainder."""
+    total = sum(shares.values())
+    exact = {path: share * buckets / total for path, share in shares.items()}
+    whole = {path: max(1, math.floor(value)) for path, value in exact.items()}
+    for path in sorted(exact, key=lambda p: (whole[p] - exact[p], p))[: max(0, buckets - sum(whole.values()))]:
+        whole[path] += 1
+    while sum(whole.values()) > buckets and max(whole.values()) > 1:
+        whole[max(whole, key=lambda p: (whole[p], p))] -= 1
+    return whole
+
+
+@dataclass
+class Spread:
+    """One group. Times are seconds of one clock, ``idle_timer`` is the group's own, in seconds too."""
+
+    buckets: int
+    idle_timer: int
+    weights: dict[int, int] = field(default_factory=dict)  # empty: all the same
+    _next: float = 0.0
+    _calm_since: float | None = None
+    _rest: float = FIRST_REST
+    _rest_until: float = 0.0
+    _forced: tuple[int, int] | None = None  # (from, to) of the last busy bucket that was moved
+
+    def look(self, members: Sequence[Member], table: Sequence[Bucket], busy: Iterable[int] | None, now: float) -> Step | None:
+        """The next step, or None.
+
+        ``table`` are the buckets as they stand, ``busy`` the numbers of those that big flows keep busy; None where that
+        is not known yet.
+        """
+        if len(members) < 2:
+            return None
+        giver = max(members, key=lambda m: m.pressure)
+        taker = min(members, key=lambda m: m.pressure)
+        if giver.pressure >= CALM:
+            self._calm_since = None
+        elif self._calm_since is None:
+            self._calm_since = now
+        if now < self._next:
+            return None
+        step = None
+        if giver.pressure >= FULL and giver.pressure - taker.pressure >= UNEVEN:
+            if busy is not None:
+                step = self._part(taker, members, table, set(busy), now) or self._shift(giver, taker, members, table)
+        elif self._calm_since is not None and now - self._calm_since >= CALM_TIME:
+            step = self._go_back(members)
+        if step:
+            self._next = now + (PURGE if step.purge else PACE)
+            self.weights = {**self.weights, **step.weights}
+        return step
+
+    def _shift(self, giver: Member, taker: Member, members: Sequence[Member], table: Sequence[Bucket]) -> Step | None:
+        """Idle buckets of a full path go to the one that has most room, some at a time."""
+        weights = self._current(members)
+        if sum(bucket.path == giver.path for bucket in table) > weights[giver.path]:
+            return None  # it has not got rid of the last ones yet
+        give = min(max(1, round(weights[giver.path] * STEP)), weights[giver.path] - 1)
+        if not give:
+            return None
+        return Step({**weights, giver.path: weights[giver.path] - give, taker.path: weights[taker.path] + give})
+
+    def _part(
+        self, taker: Member, members: Sequence[Member], table: Sequence[Bucket], busy: set[int], now: float
+    ) -> Step | None:
+        """Move as many busy buckets off a full path that has several as make it and the taker even, at least one.
+
+        The kernel moves idle buckets first, and then busy ones in their order. So the idle ones of the full path go in a
+        step before, and those that are in front of a busy one go along with it.
+        """
+        own = {m.path: [b.index for b in table if b.path == m.path and b.index in busy] for m in members}
+        limit = max(FULL, max(m.pressure for m in members) - UNEVEN / 2)
+        full = [m for m in members if m.pressure >= limit and own[m.path] and len(own[m.path]) + m.shared > 1]
+        if not full or not self.idle_timer or self.buckets > MAX_WEIGHT or now < self._rest_until:
+            return None
+        giver = max(full, key=lambda m: len(own[m.path]) + m.shared)
+        if self._turned(giver, members):
+            self._back_off(now)
+            return None
+        each = giver.pressure / (len(own[giver.path]) + giver.shared)
+        if taker.pressure > ROOM and taker.pressure + each > giver.pressure:
+            return None
+        held = [bucket for bucket in table if bucket.path == giver.path]
+        idle = sum(bucket.idle >= self.idle_timer for bucket in held)
+        counts = {m.path: sum(b.path == m.path for b in table) for m in members}
+        if idle:
+            others = {path: float(count) for path, count in counts.items() if path != giver.path}
+            kept = max(1, counts[giver.path] - idle)
+            return Step({giver.path: kept, **apportion(others, sum(counts.values()) - kept)}, purge=True)
+        many = min(max(1, int((giver.pressure - taker.pressure) / 2 / each)), len(own[giver.path]))
+        moved = [bucket.index for bucket in held].index(own[giver.path][many - 1]) + 1
+        if moved >= counts[giver.path]:
+            return None
+        self._forced = (giver.path, taker.path)
+        # The others are wanted as they stand, so that nothing of theirs is moved by force.
+        return Step({**counts, giver.path: counts[giver.path] - moved, taker.path: counts[taker.path] + moved}, force=True)
+
+    def _turned(self, giver: Member, members: Sequence[Member]) -> bool:
+        """Whether the last move has only filled another path and left the first one empty: one flow fills any path."""
+        if not self._forced or self._forced[1] != giver.path:
+            return False
+        return any(m.path == self._forced[0] and m.pressure <= ROOM for m in members)
+
+    def _back_off(self, now: float) -> None:
+        """No more of this for a while, longer each time that it does not end."""
+        self._rest = FIRST_REST if now - self._rest_until > LONGEST_REST else min(LONGEST_REST, 2 * self._rest)
+        self._rest_until, self._forced = now + self._rest, None
+
+    def _current(self, members: Sequence[Member]) -> dict[int, int]:
+        return apportion({m.path: float(self.weights.get(m.path, 0) or self.buckets / len(members)) for m in members}, self.buckets)
+
+    def _go_back(self, members: Sequence[Member]) -> Step | None:
+        """Half of the way to the base; None where it is near."""
+        now, target = self._current(members), apportion({m.path: m.base for m in members}, self.buckets)
+        if all(abs(target[path] - now[path]) <= max(2, target[path] // 10) for path in now):
+            return None
+        return Step(apportion({path: (now[path] + target[path]) / 2 for path in now}, self.buckets))

@@ -1,0 +1,234 @@
+"""``balance weights auto``: looks at the loads now and then and keeps the spread of every group.
+
+Decisions are in :mod:`spread`, readings in :mod:`load`; this is their clock.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from zerotier_multi.pathd.load import Instance, Load, Loads
+from zerotier_multi.pathd.spread import FULL, Member, Spread, Step, bases, capacity
+from zerotier_multi.plan import GroupPlan, InstancePlan, PathPlan, Plan
+from zerotier_multi.rtnl import Bucket, NextHopGroup
+
+WINDOW = 1.0  # seconds of one reading
+WINDOWS = 3  # readings that a pressure is the mean of
+LOOK = 0.2  # seconds between two looks at the buckets while a path is full
+LOOKS = 10  # looks that say which buckets are busy
+BUSY = 0.05  # seconds without a packet that a bucket full of big flows hardly ever sees
+HURRY = 0.3  # seconds in which the kernel has moved what it was told to move by force
+
+
+class Paths(Protocol):
+    """What the prober knows of paths."""
+
+    def measures(self, path: int) -> tuple[float | None, float | None]:
+        """(round-trip time in seconds, share of probes lost)."""
+
+    def remote_use(self, path: int) -> float | None:
+        """Use of the remote's instance at the other end, 0 to 1; None where it does not tell."""
+
+
+@dataclass
+class _Group:
+    plan: Plan
+    group: GroupPlan
+    spread: Spread
+    looks: deque[list[Bucket]] = field(default_factory=lambda: deque(maxlen=LOOKS))
+
+
+@dataclass
+class _Instance:
+    plan: InstancePlan
+    uses: deque[float] = field(default_factory=lambda: deque(maxlen=WINDOWS))
+    remote: dict[int, deque[float]] = field(default_factory=dict)  # by path
+    capacity: float | None = None
+
+
+class Weights:
+    """Weights of the groups of bundles that want them measured.
+
+    ``layout`` gives the buckets of a group, ``changed`` is called with a sentence when there are new weights.
+    """
+
+    def __init__(
+        self, paths: Paths, layout: Callable[[int], list[Bucket]], changed: Callable[[str], None], loads: Loads | None = None
+    ) -> None:
+        self._paths, self._layout, self._changed = paths, layout, changed
+        self._loads = loads or Loads()
+        self._groups: dict[int, _Group] = {}  # by the id in the plan
+        self._instances: dict[str, _Instance] = {}  # by unit
+        self._standing: dict[int, NextHopGroup] = {}  # by the id in the plan
+        self._forced: dict[int, float] = {}  # until when
+        self._read_at = self._look_at = 0.0
+
+    def configure(self, plans: Iterable[Plan], resilient: bool) -> None:
+        """Look after the groups of exactly these plans, as far as they want it."""
+        wanted = [plan for plan in plans if plan.auto_weights and resilient]
+        groups = {group.group_id: (plan, group) for plan in wanted for group in plan.groups}
+        kept = {n: g for n, g in self._groups.items() if n in groups and groups[n][1] == g.group}
+        self._groups = {
+            number: _Group(plan, group, kept[number].spread if number in kept else Spread(group.buckets, group.idle_timer))
+            for number, (plan, group) in groups.items()
+        }
+        instances = {i.unit: i for plan in wanted for i in plan.instances}
+        known = self._instances
+        self._instances = {
+            unit: known[unit] if unit in known and known[unit].plan == i else _Instance(i) for unit, i in instances.items()
+        }
+
+    def standing(self, groups: Mapping[int, NextHopGroup]) -> None:
+        """What stands in the kernel, by the ids of the plans. Weights of an earlier daemon are taken over."""
+        self._standing = {number: group for number, group in groups.items() if number in self._groups}
+        for number, group in self._standing.items():
+            spread = self._groups[number].spread
+            if not spread.weights and group.weights:
+                spread.weights = dict(zip(group.members, group.weights, strict=True))
+
+    def of(self, group: int) -> Mapping[int, int] | None:
+        """Weights by path of a group, by its id in the plan; None where it has those of the configuration."""
+        found = self._groups.get(group)
+        return found.spread.weights or None if found else None
+
+    def forced(self, group: int) -> bool:
+        """Whether buckets of the group are being moved although they are busy."""
+        return group in self._forced
+
+    def use(self, unit: str) -> float | None:
+        """Share of the time, 0 to 1, in which an instance works; None where it is not measured."""
+        instance = self._instances.get(unit)
+        return _mean(instance.uses) if instance and instance.uses else None
+
+    # -- time
+
+    @property
+    def wake(self) -> float | None:
+        """When :meth:`work` has something to do."""
+        if not self._groups:
+            return None
+        moments = [self._read_at + WINDOW, *self._forced.values()]
+        return min([*moments, self._look_at + LOOK] if self._pressed() else moments)
+
+    def work(self, now: float) -> None:
+        """Read what is due and take the steps that follow."""
+        done = [number for number, until in self._forced.items() if until <= now]
+        for number in done:
+            del self._forced[number]
+        if self._pressed() and now >= self._look_at + LOOK:
+            self._look_at = now
+            for number, group in self._groups.items():
+                if number in self._standing:
+                    group.looks.append(self._buckets(self._standing[number].id))
+        if now >= self._read_at + WINDOW:
+            self._read_at = now
+            self._read(now)
+            self._look_at = now
+            self._step(now)
+        elif done:
+            self._changed("")
+
+    def _buckets(self, group: int) -> list[Bucket]:
+        try:
+            return self._layout(group)
+        except OSError:  # it has just gone
+            return []
+
+    def _pressed(self) -> bool:
+        return any(i.uses and i.uses[-1] >= FULL or any(r and r[-1] >= FULL for r in i.remote.values()) for i in self._instances.values())
+
+    def _read(self, now: float) -> None:
+        watched = [Instance(unit, i.plan.device, i.plan.port) for unit, i in self._instances.items()]
+        found = self._loads.read(watched, now)
+        for unit, instance in self._instances.items():
+            seen = found.get(unit)
+            if seen is None:
+                instance.uses.clear()
+                continue
+            instance.uses.append(_pressure(seen))
+            instance.capacity = capacity(instance.capacity, seen.use, seen.rate)
+        for group in self._groups.values():
+            for path, instance in self._paths_of(group):
+                use = self._paths.remote_use(path.nexthop_id)
+                instance.remote.setdefault(path.nexthop_id, deque(maxlen=WINDOWS)).append(use or 0.0)
+
+    def _paths_of(self, group: _Group) -> list[tuple[PathPlan, _Instance]]:
+        found = [(path, group.plan.instance(path.instance)) for path in group.plan.paths if path.nexthop_id in group.group.members]
+        return [(path, self._instances[i.unit]) for path, i in found if i and i.unit in self._instances]
+
+    def _step(self, now: float) -> None:
+        known = {number: _busy(group.looks) if self._pressed() else None for number, group in self._groups.items()}
+        busy = {number: buckets or [] for number, buckets in known.items()}
+        counts: dict[str, int] = {}  # busy buckets on each instance
+        for number, group in self._groups.items():
+            units = {path.nexthop_id: i.plan.unit for path, i in self._paths_of(group)}
+            for bucket in busy[number]:
+                if bucket.path in units:
+                    counts[units[bucket.path]] = counts.get(units[bucket.path], 0) + 1
+        taken: set[str] = set()  # bundles of which a busy bucket is being moved: one at a time
+        for number, group in self._groups.items():
+            standing = self._standing.get(number)
+            if standing is None or group.plan.bundle in taken:
+                continue
+            members = self._members(group, standing, counts, busy[number])
+            table = group.looks[-1] if group.looks else []
+            numbers = None if known[number] is None else [bucket.index for bucket in busy[number]]
+            step = group.spread.look(members, table, numbers, now)
+            if step:
+                if step.force:
+                    taken.add(group.plan.bundle)
+                    self._forced[number] = now + HURRY
+                    group.looks.clear()
+                self._changed(_sentence(group, step))
+
+    def _members(self, group: _Group, standing: NextHopGroup, counts: Mapping[str, int], busy: list[Bucket]) -> list[Member]:
+        found = {path.nexthop_id: i for path, i in self._paths_of(group) if path.nexthop_id in standing.members}
+        measures = {path: self._paths.measures(path) for path in found}
+        base = bases(
+            {path: i.capacity for path, i in found.items()},
+            {path: rtt for path, (rtt, _loss) in measures.items()},
+            {path: loss for path, (_rtt, loss) in measures.items()},
+        )
+        return [
+            Member(
+                path,
+                _mean(map(max, i.uses, i.remote.get(path, i.uses))) if len(i.uses) == WINDOWS else CALM_UNKNOWN,
+                base[path],
+                counts.get(i.plan.unit, 0) - sum(b.path == path for b in busy),
+            )
+            for path, i in found.items()
+        ]
+
+
+CALM_UNKNOWN = 0.6  # pressure of an instance that has not been measured long enough: neither full nor with room
+
+
+def _pressure(seen: Load) -> float:
+    """An instance that lets packets fall is full, whatever its CPU says."""
+    return 1.0 if seen.drops else seen.use
+
+
+def _mean(values: Iterable[float]) -> float:
+    found = list(values)
+    return sum(found) / len(found)
+
+
+def _busy(looks: deque[list[Bucket]]) -> list[Bucket] | None:
+    """Buckets that have had packets at (nearly) every look; None before there were enough looks."""
+    if len(looks) < LOOKS:
+        return None
+    seen: dict[int, int] = {}
+    for look in looks:
+        for bucket in look:
+            seen[bucket.index] = seen.get(bucket.index, 0) + (bucket.idle <= BUSY)
+    return [bucket for bucket in looks[-1] if seen[bucket.index] >= LOOKS - 1]
+
+
+def _sentence(group: _Group, step: Step) -> str:
+    by_path = {path.nexthop_id: path for path in group.plan.paths}
+    shares = " ".join(f"{by_path[path].device} {weight}" for path, weight in sorted(step.weights.items()))
+    moved = ", a busy bucket is moved" if step.force else ""
+    return f"{group.plan.bundle}: buckets to {group.group.remote} (IPv{group.group.family}): {shares}{moved}"

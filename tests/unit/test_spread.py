@@ -1,0 +1,257 @@
+"""Measured weights: what is read, and what becomes of the buckets, in a kernel and instances in miniature."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.configuration import EXAMPLE, bundle
+from zerotier_multi.cpu import Cpu
+from zerotier_multi.pathd.load import Counters, Instance, Load, Loads, load, socket_drops
+from zerotier_multi.pathd.spread import FULL, PACE, SPREAD, Member, Spread, apportion, bases, capacity
+from zerotier_multi.pathd.weights import LOOK, WINDOW, Weights
+from zerotier_multi.planner import make_plan
+from zerotier_multi.rtnl import Bucket, NextHopGroup
+from zerotier_multi.systemd import UnitState
+
+PLAN = make_plan(bundle(EXAMPLE + "balance weights auto"), tuple(Cpu(n, n) for n in range(4)), "/usr/sbin/ztnode")
+GROUP = PLAN.groups[0]
+PATHS = GROUP.members
+
+
+@dataclass
+class World:
+    """Four instances of a capacity each, flows of a rate each on a bucket each, and the kernel's table of buckets."""
+
+    flows: dict[int, float]  # bucket -> wanted rate
+    capacities: tuple[float, ...] = (1.0, 1.0, 1.0, 1.0)
+    table: list[int] = field(default_factory=lambda: [PATHS[n // 32] for n in range(128)])
+    now: float = 1000.0
+    said: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.weights = Weights(self, self.layout, self.apply, self)
+        self.weights.configure([PLAN], True)
+
+    # what the prober and the readings tell
+
+    def measures(self, _path: int) -> tuple[float, float]:
+        return 0.001, 0.0
+
+    def remote_use(self, _path: int) -> None:
+        return None
+
+    def read(self, _instances, _now) -> dict[str, Load]:
+        wanted = self.wanted()
+        found = {}
+        for instance, path, limit in zip(PLAN.instances, PATHS, self.capacities, strict=True):
+            carried = min(wanted[path], limit)
+            found[instance.unit] = Load(carried / limit, carried * 1e9, 0)
+        return found
+
+    def wanted(self) -> Counter:
+        """Rate that the flows want of each path."""
+        total: Counter = Counter()
+        for number, rate in self.flows.items():
+            total[self.table[number]] += rate
+        return total
+
+    def carried(self) -> float:
+        return sum(min(self.wanted()[path], limit) for path, limit in zip(PATHS, self.capacities, strict=True))
+
+    # the kernel
+
+    def layout(self, _group: int) -> list[Bucket]:
+        return [Bucket(n, path, 0.0 if n in self.flows else 60.0) for n, path in enumerate(self.table)]
+
+    def apply(self, sentence: str) -> None:
+        """What nh_res_table_upkeep() does with the weights, in the order of the buckets."""
+        self.said.append(sentence)
+        weights = self.weights.of(GROUP.group_id) or dict.fromkeys(PATHS, 32)
+        assert sum(weights.values()) == 128 and min(weights.values()) >= 1, weights
+        have = Counter(self.table)
+        for force in (False, True) if self.weights.forced(GROUP.group_id) else (False,):
+            for number, path in enumerate(self.table):
+                taker = next((p for p in PATHS if have[p] < weights[p]), None)
+                if taker and have[path] > weights[path] and (force or number not in self.flows):
+                    have[path] -= 1
+                    have[taker] += 1
+                    self.table[number] = taker
+
+    def run(self, seconds: float) -> World:
+        end = self.now + seconds
+        self.weights.standing({GROUP.group_id: NextHopGroup(GROUP.group_id, PATHS, 128, 10)})
+        while self.now < end:
+            self.now = max(self.now, self.weights.wake or 0.0)
+            self.weights.work(self.now)
+        return self
+
+
+def test_two_big_flows_on_one_path_are_parted() -> None:
+    world = World({3: 1.0, 17: 1.0})
+    assert world.carried() == 1.0
+    assert world.run(10).carried() == 2.0
+    moved = len(world.said)
+    assert world.run(600).carried() == 2.0
+    assert not [s for s in world.said[moved:] if "busy" in s], "once they are parted, they stay"
+
+
+def test_four_big_flows_on_one_path_get_one_each() -> None:
+    assert World({n: 1.0 for n in (1, 5, 9, 30)}).run(60).carried() == 4.0
+
+
+@settings(deadline=None)
+@given(st.sets(st.integers(0, 127), min_size=2, max_size=40))
+def test_whatever_the_flows_are_they_carry_no_less_for_it(numbers: set[int]) -> None:
+    world = World(dict.fromkeys(numbers, 0.6))
+    before = world.carried()
+    assert world.run(120).carried() >= before - 1e-9
+    least, most = min(world.wanted()[p] for p in PATHS), max(world.wanted()[p] for p in PATHS)
+    assert most <= 1.2 + 1e-9 or least > 0.5, (world.wanted(), world.said)
+
+
+def test_a_flow_that_fills_any_path_is_not_sent_to_and_fro() -> None:
+    """It shares its path with a trickle that cannot be told from it, so it is moved once, and perhaps back, and rests."""
+    world = World({3: 1.0, 17: 0.001, 40: 0.001, 70: 0.001, 100: 0.001})
+    world.run(3600)
+    assert len([s for s in world.said if "busy" in s]) <= 12
+
+
+def test_weaker_instances_get_less_when_there_are_many_flows() -> None:
+    """Two performance cores and two efficiency cores at half the speed."""
+    world = World({n: 3.2 / 128 for n in range(128)}, (1.0, 1.0, 0.5, 0.5))
+    assert world.carried() < 2.7
+    assert world.run(300).carried() > 2.75
+
+
+def test_calm_brings_the_spread_back() -> None:
+    world = World({3: 1.0, 17: 1.0}).run(60)
+    world.flows = {}
+    world.run(300)
+    counts = Counter(world.table)
+    assert all(abs(counts[path] - 32) <= 4 for path in PATHS), counts
+
+
+def test_nothing_happens_while_no_path_is_full() -> None:
+    world = World({n: FULL / 40 for n in range(32)})
+    world.run(120)
+    assert not world.said and world.weights.of(GROUP.group_id) is None
+
+
+def test_weights_of_an_earlier_daemon_are_taken_over() -> None:
+    world = World({})
+    world.weights.standing({GROUP.group_id: NextHopGroup(GROUP.group_id, PATHS, 128, 10, (20, 40, 34, 34))})
+    assert world.weights.of(GROUP.group_id) == dict(zip(PATHS, (20, 40, 34, 34), strict=True))
+
+
+def test_the_buckets_are_looked_at_only_while_a_path_is_full() -> None:
+    world = World({3: 1.0})
+    world.weights.standing({GROUP.group_id: NextHopGroup(GROUP.group_id, PATHS, 128, 10)})
+    world.weights.work(world.now)
+    assert world.weights.wake == pytest.approx(world.now + LOOK)
+    world.flows = {}
+    world.weights.work(world.now + WINDOW)
+    assert world.weights.wake == pytest.approx(world.now + 2 * WINDOW)
+    world.weights.configure([], True)
+    assert world.weights.wake is None
+    world.weights.configure([PLAN], False)
+    assert world.weights.wake is None, "a kernel without resilient groups"
+
+
+@given(st.dictionaries(st.integers(0, 31), st.floats(0.01, 1e9), min_size=1), st.integers(32, 4096))
+def test_buckets_are_apportioned_whole(shares: dict[int, float], buckets: int) -> None:
+    found = apportion(shares, buckets)
+    assert sum(found.values()) == buckets and min(found.values()) >= 1
+    for one in shares:
+        for other in shares:
+            assert shares[one] <= shares[other] or found[one] >= found[other] - 1
+
+
+def test_the_base_follows_capacity_and_latency_and_loss() -> None:
+    none = dict.fromkeys((1, 2))
+    assert bases({1: 2e9, 2: 1e9}, none, none) == {1: 2e9, 2: 1e9}
+    assert bases({1: None, 2: 1e9}, none, none) == {1: 1e9, 2: 1e9}
+    slow = bases({1: None, 2: None}, {1: 0.008, 2: 0.018}, none)
+    assert slow[1] / slow[2] == pytest.approx(2.0)
+    assert bases({1: None, 2: None}, {1: 0.0002, 2: 0.0004}, none)[2] > 0.9
+    lossy = bases({1: None, 2: None}, none, {1: 0.0, 2: 0.3})
+    assert lossy[2] / lossy[1] == pytest.approx(0.49)
+    assert bases({1: 1e9, 2: 1e6}, none, none)[2] == 1e9 / SPREAD
+
+
+def test_capacity_is_known_near_the_limit_only() -> None:
+    assert capacity(None, 0.1, 1e6) is None
+    assert capacity(None, 0.5, 1e8) == 2e8
+    assert capacity(4e8, 0.5, 1e8) == 4e8, "small batches say less"
+    assert 3e8 < (capacity(4e8, 1.0, 1e8) or 0) < 4e8
+    assert (capacity(4e8, 0.5, 4e8) or 0) > 4e8
+
+
+def test_a_step_waits_for_the_effect_of_the_last() -> None:
+    spread = Spread(128, 10)
+    layout = [Bucket(n, PATHS[n // 32], 60.0) for n in range(128)]
+    members = [Member(path, 1.0 if path == PATHS[0] else 0.1) for path in PATHS]
+    assert spread.look(members, layout, [], 100.0)
+    assert spread.look(members, layout, [], 100.0 + PACE / 2) is None
+    assert spread.look(members, layout, [], 100.0 + PACE) is None, "the buckets have not moved yet"
+    assert spread.look(members, layout[3:], [], 100.0 + PACE)
+    assert Spread(128, 10).look(members[:1], layout, [], 100.0) is None
+
+
+# -- readings
+
+
+def process(tmp_path: Path, ran: int, waited: int, *, schedstat: bool = True) -> None:
+    task = tmp_path / "proc" / "77" / "task" / "77"
+    task.mkdir(parents=True, exist_ok=True)
+    if schedstat:
+        (task / "schedstat").write_text(f"{ran} {waited} 5\n")
+    ticks = ran * os.sysconf("SC_CLK_TCK") // 10**9
+    (task / "stat").write_text(f"77 (a ) b) S {' '.join('1' * 10)} {ticks} 0 0\n")
+    (tmp_path / "proc" / "net").mkdir(exist_ok=True)
+
+
+def statistics(tmp_path: Path, carried: int, dropped: int = 0) -> None:
+    directory = tmp_path / "sys" / "zt0p1" / "statistics"
+    directory.mkdir(parents=True, exist_ok=True)
+    for name, value in {"rx_bytes": carried, "tx_bytes": 0, "tx_dropped": dropped}.items():
+        (directory / name).write_text(f"{value}\n")
+
+
+@pytest.mark.parametrize("schedstat", [True, False])
+def test_use_counts_the_time_that_a_thread_waited_where_the_kernel_tells(tmp_path: Path, schedstat: bool) -> None:
+    asked = []
+
+    def states(units: list[str]) -> dict[str, UnitState]:
+        asked.append(units)
+        return {unit: UnitState("active", 77, 0) for unit in units}
+
+    loads = Loads(tmp_path / "proc", tmp_path / "sys", states)
+    watched = [Instance("u", "zt0p1", 9993)]
+    process(tmp_path, 10**9, 0, schedstat=schedstat)
+    statistics(tmp_path, 1000)
+    assert loads.read(watched, 10.0) == {}
+    process(tmp_path, 2 * 10**9, 5 * 10**8, schedstat=schedstat)
+    statistics(tmp_path, 5000, 3)
+    assert loads.read(watched, 12.0)["u"] == Load(pytest.approx(0.75 if schedstat else 0.5), 2000.0, 3)
+    assert loads.read(watched, 13.0)["u"] == Load(0.0, 0.0, 0)
+    assert asked == [["u"]], "systemd is asked for a process that is not known only"
+
+
+def test_a_process_that_was_started_again_has_no_load_yet() -> None:
+    assert load(Counters(1.0, {"5": 1.0}, 10), Counters(2.0, {"6": 0.5}, 10)) is None
+    assert load(Counters(1.0, {"5": 1.0}, 10), Counters(2.0, {"5": 1.5}, 5)) is None, "a new device"
+    assert load(Counters(1.0), Counters(2.0)) is None
+
+
+def test_drops_are_those_of_the_port() -> None:
+    head = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode ref pointer drops\n"
+    line = " 1: 0100007F:{port:04X} 00000000:0000 07 00000000:00000000 00:00000000 00000000 0 0 99 2 0000 {drops}\n"
+    text = head + line.format(port=9993, drops=4) + line.format(port=9994, drops=0)
+    assert socket_drops([text, head + line.format(port=9993, drops=3)]) == {9993: 7, 9994: 0}
+    assert socket_drops(["", "nonsense"]) == {}
