@@ -184,6 +184,15 @@ def test_all_text_fits_the_screen_and_colours_take_no_room() -> None:
             assert not plain.endswith("\n")
 
 
+def test_a_description_is_shown_where_there_is_one() -> None:
+    plan = replace(PLAN, description="to the other house, " * 12)
+    seen = box(plan)
+    shown = text.bundle(data.bundle(seen, seen.plans[0]), False) + text.interfaces(data.interfaces(seen), True, False, False)
+    assert shown.count("Description:") == 2 and max(map(len, shown.splitlines())) <= 80
+    assert [entry["description"] for entry in data.interfaces(seen)["interfaces"]][1:] == [""] * 4
+    assert "Description" not in text.bundle(data.bundle(box(), PLAN), False)
+
+
 def test_nothing_configured() -> None:
     assert text.summary(data.summary(Snapshot(NOW)), False) == text.NOTHING
     assert text.interfaces(data.interfaces(Snapshot(NOW)), False, False, False) == text.NOTHING

@@ -77,6 +77,7 @@ def bundle(data: Data, colour: bool) -> str:
     head = pairs(
         [
             ("Interface", data["bundle"]),
+            *_description(data),
             ("State", state(data["state"], colour)),
             ("Instances", f"{data['instances_up']} of {data['instances_total']} up"),
             ("Paths", f"{data['paths_up']} of {data['paths_total']} up"),
@@ -286,6 +287,10 @@ def break_command(command: str, width: int = WIDTH) -> list[str]:
     return [*lines, line]
 
 
+def _description(entry: Data) -> list[tuple[str, str]]:
+    return [("Description", entry["description"])] if entry["description"] else []
+
+
 # -- interfaces
 
 
@@ -316,6 +321,7 @@ def _interface(entry: Data, colour: bool) -> str:
     return pairs(
         [
             ("Interface", entry["interface"]),
+            *_description(entry),
             ("Role", _role(entry)),
             ("State", state(entry["state"], colour)),
             ("Index", dash(entry["index"])),
