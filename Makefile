@@ -1,5 +1,6 @@
 # make demo                 two routers on this machine, the example, what more instances bring
 # make test                 everything there is to test; ENGINE=zerotier-one runs the lab with that program
+# make test-faults         every fault at 1, 2, 4 and 8 instances, over IPv4 and IPv6; an hour
 # make smoketest            the smoketests in VyOS's style, on a router of the lab
 # make reference            writes docs/cli-reference.rst from the XML definitions
 # make debs                 the Debian packages, in build/debs
@@ -28,7 +29,7 @@ TOOLS := $(shell cat lab/host-packages.txt) build-essential debhelper dh-python 
 export PYTHONPATH := python:packages/ztsh:.
 export PYTHONDONTWRITEBYTECODE := 1
 
-.PHONY: demo test smoketest reference debs lab fuzz bench-engines bench-shell bench-faults bench-probes bench-chaos iso iso-vyos check-iso test-image ci-image tools clean check-root
+.PHONY: demo test test-faults smoketest reference debs lab fuzz bench-engines bench-shell bench-faults bench-probes bench-chaos iso iso-vyos check-iso test-image ci-image tools clean check-root
 
 check-root:
 	@[ "$$(id -u)" = 0 ] || { echo "make: this needs root; use sudo"; exit 1; }
@@ -73,6 +74,9 @@ lab: debs
 
 test: debs
 	ENGINE=$(ENGINE) $(PYTHON) -m pytest $(PYTEST_ARGS) tests
+
+test-faults: debs
+	FAULTS=all ENGINE=$(ENGINE) $(PYTHON) -m pytest $(PYTEST_ARGS) tests/lab/test_faults.py
 
 bench-engines: debs
 	@rm -rf build/engine && dpkg -x $(wildcard $(DEBS)/ztnode_*.deb) build/engine

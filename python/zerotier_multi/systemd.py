@@ -35,6 +35,8 @@ def systemctl(*arguments: str, check: bool = True) -> str:
     """Run systemctl and return what it printed. Raises :class:`SystemdError` when it fails."""
     done = subprocess.run(
         ["systemctl", "--no-ask-password", *arguments],
+        # systemd would take a word of it for one of the service that runs it, and say that it is not.
+        env={name: value for name, value in os.environ.items() if name != "NOTIFY_SOCKET"},
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,

@@ -8,6 +8,7 @@ the machine's.
 from __future__ import annotations
 
 import itertools
+import os
 import selectors
 import socket
 import time
@@ -24,7 +25,15 @@ from tests.lab.conftest import ENGINE
 
 GAP = 2.0  # seconds that a flow may pause when its path dies; 0.65 is usual
 ZT = "set interfaces zerotier zt0"
-FULL = 4
+EVERY = os.environ.get("FAULTS") == "all"  # make test-faults: every shape, an hour
+
+
+def _shape(shape: tuple[int, int]) -> str:
+    return "{}-ipv{}".format(*shape)
+
+
+SHAPES = [pytest.param(shape, id=_shape(shape)) for shape in (itertools.product((1, 2, 4, 8), (4, 6)) if EVERY else [(4, 4)])]
+COMMITS = 100 if EVERY else 20
 _turn = itertools.count()
 
 
@@ -43,17 +52,16 @@ def _link(lab: Lab, pair: list[Router], instances: int, family: int = 4) -> Iter
     link.delete()
 
 
-@pytest.fixture(scope="module")
-def four(lab: Lab, pair: list[Router]) -> Iterator[Link]:
-    """The pair with four instances each."""
-    yield from _link(lab, pair, FULL)
+@pytest.fixture(scope="module", params=SHAPES)
+def link(request: pytest.FixtureRequest, lab: Lab, pair: list[Router]) -> Iterator[Link]:
+    """The pair with a bundle between them: four instances over IPv4, or every shape in turn."""
+    yield from _link(lab, pair, *request.param)
 
 
-@pytest.fixture(scope="module", params=["1", "8", "2-ipv6"])
-def shape(request: pytest.FixtureRequest, lab: Lab, pair: list[Router]) -> Iterator[Link]:
+@pytest.fixture(scope="module", params=[(1, 4), (8, 4), (2, 6)], ids=_shape)
+def other_shape(request: pytest.FixtureRequest, lab: Lab, pair: list[Router]) -> Iterator[Link]:
     """The pair with other numbers of instances, one of them over IPv6."""
-    instances, _, ipv6 = request.param.partition("-")
-    yield from _link(lab, pair, int(instances), 6 if ipv6 else 4)
+    yield from _link(lab, pair, *request.param)
 
 
 def _fresh(link: Link) -> None:
@@ -102,7 +110,7 @@ def judge(link: Link, fault: Fault, path: int, witnesses: list[Witness], took: f
     assert [w for w in spared if w.after != w.before] == []
     # With all paths down there is nowhere to go; but as soon as a path is said to be up it has to carry traffic.
     limit = GAP if fault.hits == "path" and link.instances > 1 else took + 0.5
-    assert [w for w in hit if w.seen.gap > limit or (fault.gentle and w.seen.lost)] == []
+    assert [w for w in hit if w.seen.gap > limit or (fault.gentle and link.instances > 1 and w.seen.lost)] == []
 
 
 SIDES = pytest.mark.parametrize("far", [False, True], ids=["here", "there"])
@@ -114,36 +122,36 @@ def named(*chosen: Fault) -> pytest.MarkDecorator:
 
 @SIDES
 @named(faults.KILL, faults.STOP)
-def test_an_instance_that_dies(four: Link, fault: Fault, far: bool) -> None:
-    suffer(four, fault, far)
+def test_an_instance_that_dies(link: Link, fault: Fault, far: bool) -> None:
+    suffer(link, fault, far)
 
 
 @named(faults.CUT_OUT, faults.CUT_IN)
-def test_a_path_that_is_cut_one_way(four: Link, fault: Fault) -> None:
-    suffer(four, fault)
+def test_a_path_that_is_cut_one_way(link: Link, fault: Fault) -> None:
+    suffer(link, fault)
 
 
 @named(faults.TAP, faults.RESTART)
-def test_an_instance_that_has_to_begin_anew(four: Link, fault: Fault) -> None:
-    suffer(four, fault)
+def test_an_instance_that_has_to_begin_anew(link: Link, fault: Fault) -> None:
+    suffer(link, fault)
 
 
-def test_a_nat_that_forgets_a_mapping(four: Link) -> None:
-    suffer(four, faults.NAT)
+def test_a_nat_that_forgets_a_mapping(link: Link) -> None:
+    suffer(link, faults.NAT)
 
 
 @SIDES
-def test_the_whole_underlay_down_and_up(four: Link, far: bool) -> None:
-    suffer(four, faults.UNDERLAY, far)
+def test_the_whole_underlay_down_and_up(link: Link, far: bool) -> None:
+    suffer(link, faults.UNDERLAY, far)
 
 
-def test_the_daemon_is_not_in_the_way_of_traffic(four: Link) -> None:
-    unnoticed(four, [(faults.PATHD_KILL, four.near), (faults.PATHD_STOP, four.far), (faults.PATHD_FREEZE, four.near),
-                     (faults.PATHD_RESTART, four.far)])  # fmt: skip
+def test_the_daemon_is_not_in_the_way_of_traffic(link: Link) -> None:
+    unnoticed(link, [(faults.PATHD_KILL, link.near), (faults.PATHD_STOP, link.far), (faults.PATHD_FREEZE, link.near),
+                     (faults.PATHD_RESTART, link.far)])  # fmt: skip
 
 
-def test_what_traffic_does_not_notice(four: Link) -> None:
-    unnoticed(four, [(faults.MTU, four.near), (faults.JOURNALD, four.near)])
+def test_what_traffic_does_not_notice(link: Link) -> None:
+    unnoticed(link, [(faults.MTU, link.near), (faults.JOURNALD, link.near)])
 
 
 def unnoticed(link: Link, chosen: list[tuple[Fault, Router]]) -> None:
@@ -191,40 +199,40 @@ def lossy(link: Link, fault: Fault, seconds: float) -> tuple[list[Witness], int]
     return witnesses, fallen
 
 
-def test_five_per_cent_loss_makes_no_path_flap(four: Link) -> None:
-    witnesses, fallen = lossy(four, faults.LOSS_5, 2)
+def test_five_per_cent_loss_makes_no_path_flap(link: Link) -> None:
+    witnesses, fallen = lossy(link, faults.LOSS_5, 2)
     assert fallen <= 2  # three probes in a row may be lost, once in some minutes; both ends tell of it
     sent, lost = sum(w.seen.sent for w in witnesses), sum(w.seen.lost for w in witnesses)
     assert 0 < lost < sent * 0.15
     assert max(w.seen.gap for w in witnesses) < GAP
 
 
-def test_with_twenty_per_cent_loss_traffic_passes(four: Link) -> None:
-    witnesses, _ = lossy(four, faults.LOSS_20, 3)
+def test_with_twenty_per_cent_loss_traffic_passes(link: Link) -> None:
+    witnesses, _ = lossy(link, faults.LOSS_20, 3)
     sent, lost = sum(w.seen.sent for w in witnesses), sum(w.seen.lost for w in witnesses)
     assert sent * 0.2 < lost < sent * 0.6  # of the echoes that come both ways, 64 % are left
     assert max(w.seen.gap for w in witnesses) < GAP
 
 
-def test_a_long_way_and_packets_that_overtake_each_other(four: Link) -> None:
-    _fresh(four)
-    faults.OVERTAKING.strike(four, four.near, 1)
+def test_a_long_way_and_packets_that_overtake_each_other(link: Link) -> None:
+    _fresh(link)
+    faults.OVERTAKING.strike(link, link.near, 1)
     try:
         # To put the underlay in place costs a moment of loss, so what counts begins when all is steady.
-        four.near.wait(lambda: far_away(four.near), timeout=15, what="all paths up, with the delay")
-        four.settle(still=1.0)
-        before = {router.name: look(router).since for router in four.routers}
-        traffic = Traffic(four, 8)
+        link.near.wait(lambda: far_away(link.near), timeout=15, what="all paths up, with the delay")
+        link.settle(still=1.0)
+        before = {router.name: look(router).since for router in link.routers}
+        traffic = Traffic(link, 8)
         try:
-            four.exchange()
+            link.exchange()
             witnesses = traffic.end()
         finally:
             traffic.kill()
-        assert falls(four, before) == 0
+        assert falls(link, before) == 0
         assert [w for w in witnesses if w.seen.lost or w.before != w.after] == []
     finally:
-        faults.OVERTAKING.mend(four, four.near, 1)
-    four.settle()
+        faults.OVERTAKING.mend(link, link.near, 1)
+    link.settle()
 
 
 def far_away(router: Router) -> bool:
@@ -239,7 +247,7 @@ def far_away(router: Router) -> bool:
 def running(router: Router) -> tuple[object, ...]:
     """All that a refused commit has to leave as it is."""
     seen = look(router)
-    homes = [f"/config/zerotier-multi/zt0/{k}" for k in range(1, FULL + 1)]
+    homes = [f"/config/zerotier-multi/zt0/{k}" for k in range(1, look(router).data["plans"]["zt0"]["instances"][-1]["number"] + 1)]
     files = router.run(["find", *homes, "-type", "f", "-not", "-path", "*/peers.d/*", "-printf", "%p %s %i\n"]).stdout
     return seen.kernel, seen.pids, seen.data["plans"], router.read("/run/ztsh/active.boot"), files
 
@@ -258,62 +266,62 @@ def refused(router: Router, lines: str) -> str:
 
 
 @pytest.mark.parametrize(
-    ("fault", "lines", "place"),
-    [
-        (faults.CONFIG_FULL, f"{ZT} instances {FULL + 1}", "/config/"),
-        (faults.RUN_FULL, f"{ZT} description full", "/run/"),
-    ],
+    ("fault", "change", "place"),
+    [(faults.CONFIG_FULL, "one more", "/config/"), (faults.RUN_FULL, "description full", "/run/")],
     ids=["config", "run"],
 )
-def test_a_full_disk_refuses_the_commit_and_spares_traffic(four: Link, fault: Fault, lines: str, place: str) -> None:
-    router = four.near
-    traffic = Traffic(four)
+def test_a_full_disk_refuses_the_commit_and_spares_traffic(
+    link: Link, fault: Fault, change: str, place: str
+) -> None:
+    router = link.near
+    lines = f"{ZT} {change}" if change != "one more" else f"{ZT} instances {link.instances + 1}"
+    traffic = Traffic(link)
     try:
-        fault.strike(four, router, 1)
+        fault.strike(link, router, 1)
         try:
             sentence = refused(router, lines)
         finally:
-            fault.mend(four, router, 1)
-        four.settle()
+            fault.mend(link, router, 1)
+        link.settle()
         witnesses = traffic.end()
     finally:
         traffic.kill()
     assert "No space left on device" in sentence and place in sentence, sentence
     assert [w for w in witnesses if w.seen.lost or w.after != w.before] == []
-    router.must_configure(f"{lines}\ncommit\n{ZT} instances {FULL}\n{ZT} description none")
-    four.settle()
+    router.must_configure(f"{lines}\ncommit\n{ZT} instances {link.instances}\n{ZT} description none")
+    link.settle()
 
 
 @named(faults.CONFIG_FULL, faults.RUN_FULL)
-def test_what_dies_while_the_disk_is_full_comes_back(four: Link, fault: Fault) -> None:
-    router = four.near
-    fault.strike(four, router, 1)
+def test_what_dies_while_the_disk_is_full_comes_back(link: Link, fault: Fault) -> None:
+    router = link.near
+    fault.strike(link, router, 1)
     try:
         before = look(router).pids
         for one, name in ((faults.KILL, faults.unit(1)), (faults.PATHD_KILL, "zerotier-pathd.service")):
-            one.strike(four, router, 1)
+            one.strike(link, router, 1)
             wait_reborn(router, name, before[name])
-        four.settle(30)
+        link.settle(30)
     finally:
-        fault.mend(four, router, 1)
-    four.settle()
+        fault.mend(link, router, 1)
+    link.settle()
 
 
-def test_twenty_commits_in_a_row_lose_nothing(four: Link) -> None:
-    _fresh(four)
-    before, traffic = four.pids(), Traffic(four)
-    prefix = f"interfaces zerotier zt0 remote {four.far.name} prefix 192.0.2.0/24"
+def test_many_commits_in_a_row_lose_nothing(link: Link) -> None:
+    _fresh(link)
+    before, traffic = link.pids(), Traffic(link)
+    prefix = f"interfaces zerotier zt0 remote {link.far.name} prefix 192.0.2.0/24"
     try:
         # A route comes and goes; every other commit changes nothing that the router has to follow.
         changes = [f"set {prefix}", f"{ZT} description a", f"delete {prefix}", f"{ZT} description b"]
-        four.near.must_configure("\ncommit\n".join(changes * 5))
-        four.near.must_configure("delete interfaces zerotier zt0 description")
-        four.settle()
+        link.near.must_configure("\ncommit\n".join(changes * (COMMITS // 4)))
+        link.near.must_configure("delete interfaces zerotier zt0 description")
+        link.settle()
         witnesses = traffic.end()
     finally:
         traffic.kill()
     assert [w for w in witnesses if w.seen.lost or w.after != w.before] == []
-    assert four.pids() == before
+    assert link.pids() == before
 
 
 def up(router: Router) -> int:
@@ -321,41 +329,44 @@ def up(router: Router) -> int:
     return list(look(router).states.values()).count("up")
 
 
-def test_the_far_end_gives_up_half_of_its_instances_and_takes_them_back(four: Link) -> None:
-    _fresh(four)
-    traffic = Traffic(four)
+def test_the_far_end_gives_up_half_of_its_instances_and_takes_them_back(link: Link) -> None:
+    if link.instances == 1:
+        return  # half of one is none
+    half = link.instances // 2
+    _fresh(link)
+    traffic = Traffic(link)
     try:
-        four.far.must_configure(f"{ZT} instances {FULL // 2}")
-        four.near.wait(lambda: up(four.near) == FULL // 2, what="half of the paths up")
-        assert deviations(look(four.far)) == []
-        four.far.must_configure(f"{ZT} instances {FULL}")
-        four.settle()
+        link.far.must_configure(f"{ZT} instances {half}")
+        link.near.wait(lambda: up(link.near) == half, what="half of the paths up")
+        assert deviations(look(link.far)) == []
+        link.far.must_configure(f"{ZT} instances {link.instances}")
+        link.settle()
         witnesses = traffic.end()
     finally:
         traffic.kill()
-    kept = {f"zt0p{k}" for k in range(1, FULL // 2 + 1)}
+    kept = {f"zt0p{k}" for k in range(1, half + 1)}
     assert [w for w in witnesses if w.seen.lost] == []
     assert [w for w in witnesses if set(w.before) <= kept and w.after != w.before] == []
 
 
-def test_the_far_end_loses_its_power(four: Link) -> None:
-    _fresh(four)
-    four.far.must_configure("", commit=False, save=True)
-    near = look(four.near).pids
-    faults.POWER.strike(four, four.far, 1)
+def test_the_far_end_loses_its_power(link: Link) -> None:
+    _fresh(link)
+    link.far.must_configure("", commit=False, save=True)
+    near = look(link.near).pids
+    faults.POWER.strike(link, link.far, 1)
     # Whoever has another way to those prefixes shall use it.
-    four.near.wait(lambda: not look(four.near).data["routes"], what="no route while nobody is there")
-    faults.POWER.mend(four, four.far, 1)
-    four.settle(faults.POWER.patience)
-    four.reach()
-    assert look(four.near).pids == near
+    link.near.wait(lambda: not look(link.near).data["routes"], what="no route while nobody is there")
+    faults.POWER.mend(link, link.far, 1)
+    link.settle(faults.POWER.patience)
+    link.reach()
+    assert look(link.near).pids == near
 
 
 # -- other shapes
 
 @named(faults.KILL, faults.CUT_IN, faults.UNDERLAY)
-def test_other_shapes(shape: Link, fault: Fault) -> None:
-    suffer(shape, fault, far=fault is faults.UNDERLAY)
+def test_other_shapes(other_shape: Link, fault: Fault) -> None:
+    suffer(other_shape, fault, far=fault is faults.UNDERLAY)
 
 
 # -- the prober alone, over the loopback device of this machine

@@ -10,6 +10,7 @@ import pytest
 from tests.configuration import ROOT, SCHEMA
 from ztsh import archive
 from ztsh.authority import Authority
+from ztsh.complete import Choices
 from ztsh.confmode import ConfMode, Leave
 from ztsh.session import Session, SessionError
 
@@ -247,6 +248,8 @@ def test_save_load_and_merge(places: Path) -> None:
     assert do(conf, f"show {ZT}") == '+description more\n-mtu 1500\n'
     do(conf, "discard")
     assert do(conf, "load").endswith("No configuration changes to commit.\n")
+    offered = conf.choices(["load"], lambda _rest: Choices()).starting(f"{places}/config/c").words
+    assert offered == [f"{places}/config/config.boot"]
 
 
 def test_boot_takes_what_it_can(places: Path) -> None:

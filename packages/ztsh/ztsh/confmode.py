@@ -406,12 +406,24 @@ class ConfMode:
             "rollback": [("<N>", "Rollback to revision N")],
         }.get(verb, [ENTER])
         choices = Choices([w for w, _ in lines if not w.startswith("<")], [("  ", *line) for line in lines])
+        if verb in ("save", "load", "merge"):
+            files = _saved_files()
+            choices.words += files
+            choices.lines += [("  ", name, "") for name in files]
         if verb in ("compare", "rollback"):
             choices.lines.append(("", "", ""))
             choices.lines.append(("  ", "Revisions:", ""))
             log = archive.log(archive.revisions()).splitlines()
             choices.lines += [("    ", line, "") for line in log]
         return choices
+
+
+def _saved_files() -> list[str]:
+    """Files beside the saved configuration, which is where people keep others."""
+    try:
+        return sorted(str(path) for path in places.boot_file().parent.iterdir() if path.is_file())
+    except OSError:
+        return []
 
 
 def _read(name: str) -> str:
