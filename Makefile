@@ -12,7 +12,7 @@
 # make lab                  two routers to work in by hand
 # make bench-engines        ENGINES="/path/zerotier-one ztnode": throughput of one instance of each
 # make bench-shell          start of the shell and its own share of a commit
-# make bench-faults         what flows notice when a path dies: a table over 20 runs of each kind of death
+# make bench-faults         what flows notice when a path dies: docs/faults.md, over 20 runs of each kind of death
 # make bench-chaos          random faults under traffic, and whether anything grows; SECONDS=1800 SEED=1
 # make bench-probes         what probing costs, at 32 paths
 # make fuzz                 fuzzers of the engine's parsers
@@ -82,8 +82,11 @@ bench-engines: debs
 	@rm -rf build/engine && dpkg -x $(wildcard $(DEBS)/ztnode_*.deb) build/engine
 	@$(PYTHON) -m bench.engines $(patsubst ztnode,build/engine/usr/sbin/ztnode,$(ENGINES))
 
-bench-shell bench-faults bench-probes: bench-%: debs
+bench-shell bench-probes: bench-%: debs
 	@$(PYTHON) -m bench.$* $(DEBS)/*.deb
+
+bench-faults: debs
+	@$(PYTHON) -m bench.faults --write docs/faults.md $(DEBS)/*.deb
 
 bench-chaos: debs
 	@$(PYTHON) -m bench.chaos --seconds $(SECONDS) $(if $(SEED),--seed $(SEED)) $(DEBS)/*.deb
