@@ -53,7 +53,8 @@ class Hardware:
     unplugged: set[int] = field(default_factory=set)  # which of them have no cable in them at the start
     uplink: bool = False  # a port behind which DHCP answers, and nothing else
     memory: int = 1024  # MiB
-    cpus: int = 2
+    # Emulated processors wait for each other's locks most of the time where the host has not one core for each.
+    cpus: int = 1 if emulated() else 2
 
 
 class Vm:

@@ -105,8 +105,7 @@ def pair(
     place = tmp_path_factory.mktemp("pair")
     cable = new_cable()
     firmware = "secure" if edition.secure_boot else "uefi"
-    # One processor each: two machines with two, emulated on two cores, wait for each other's locks most of the time.
-    hardware = [Hardware("bios", iso=iso, cpus=1), Hardware(firmware, stick=iso, cpus=1)]
+    hardware = [Hardware("bios", iso=iso), Hardware(firmware, stick=iso)]
     with ExitStack() as stack:
         ends = []
         for number, wanted in enumerate(hardware, start=1):

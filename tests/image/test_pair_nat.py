@@ -37,7 +37,7 @@ def nat(
     """The live image as a NAT router: its first port is on R1's second cable, its second one on R2's."""
     if edition.name != "debian":
         pytest.skip("the machine in the middle is one of the Debian edition")
-    vm = machine("NAT", Hardware(stick=iso, cables=[(other, own) for own, other in cables], memory=768, cpus=1))
+    vm = machine("NAT", Hardware(stick=iso, cables=[(other, own) for own, other in cables], memory=768))
     vm.start()
     person = Person(vm, edition)
     first_login(person)
