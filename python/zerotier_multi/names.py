@@ -83,6 +83,14 @@ def is_our_nexthop_id(number: int) -> bool:
     return number & NEXTHOP_ID_MASK == NEXTHOP_ID_BASE
 
 
+def route_metric(prefix: str) -> int:
+    """Metric of a route over a group: the one that the kernel prefers to all others, 0 for IPv4 and 1 for IPv6.
+
+    IPv6 without one means 1024, behind the 20 of FRR's routes, so that a backup of a higher distance would win.
+    """
+    return 1 if ":" in prefix else 0
+
+
 def bundle_of_nexthop(number: int) -> str:
     """The bundle that a next-hop id of our range belongs to."""
     return f"zt{number >> 16 & 0xFF}"
@@ -93,5 +101,8 @@ def default_primary_port(bundle: str) -> int:
     return 9993 + MAX_INSTANCES * bundle_number(bundle)
 
 
+# Metric of the route over the device ztN that stands for a prefix in FRR: the worst of those that zebra gives the
+# distance 0 of a kernel route (zebra reads a distance out of the first byte of a kernel metric).
+SEEN_METRIC = 0xFFFFFF
 DEVICE_GROUP = 122  # link group of the devices ztN that we made, and so may delete
 GROUP_ALTERNATE = 33  # added to a group's id: a second group while the first is replaced by one of another size

@@ -137,12 +137,14 @@ class Flow:
 
 @dataclass(frozen=True)
 class Route:
-    """A route over a next-hop group."""
+    """A route over a next-hop group, or (``nexthop_id`` 0) over the device ``index`` alone."""
 
     prefix: str
     nexthop_id: int
     source: str | None
     table: int
+    metric: int = 0
+    index: int = 0
 
 
 def _family(text: str) -> int:
@@ -257,6 +259,8 @@ class Rtnl:
                         _u32(values[_RTA_NH_ID]) if _RTA_NH_ID in values else 0,
                         str(ipaddress.ip_address(source)) if source else None,
                         _u32(values[_RTA_TABLE]) if _RTA_TABLE in values else table,
+                        _u32(values[_RTA_PRIORITY]) if _RTA_PRIORITY in values else 0,
+                        0 if _RTA_NH_ID in values else _u32(values.get(_RTA_OIF, bytes(4))),
                     )
                 )
         return found
@@ -397,7 +401,8 @@ class Rtnl:
             "=BBBBBBBBI", family, network.prefixlen, 0, 0, 0, RT_PROTO, _RT_SCOPE_UNIVERSE, _RTN_UNICAST, 0
         )
         body += attribute(_RTA_DST, network.network_address.packed) + attribute(_RTA_TABLE, route.table)
-        body += attribute(_RTA_NH_ID, route.nexthop_id)
+        body += attribute(_RTA_PRIORITY, route.metric) if route.metric else b""
+        body += attribute(_RTA_NH_ID, route.nexthop_id) if route.nexthop_id else attribute(_RTA_OIF, route.index)
         if route.source and kind == RTM_NEWROUTE:
             body += attribute(_RTA_PREFSRC, _packed(route.source))
         self._socket.request(kind, body, flags)

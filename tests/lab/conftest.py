@@ -47,7 +47,7 @@ def pair(lab: Lab) -> list[Router]:
     return routers
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def connected() -> Callable[..., None]:
     def call(routers: list[Router], instances: int, **options: object) -> None:
         connect(routers, instances, engine=Path(ENGINE).name, **options)

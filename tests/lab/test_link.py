@@ -44,14 +44,16 @@ def test_nothing_listens_but_the_four_ports_and_the_local_api(pair: list[Router]
             assert port in PORTS or "zebra" in line or "staticd" in line
 
 
-def test_a_resilient_group_of_four_and_one_route_per_prefix(pair: list[Router]) -> None:
+def test_a_resilient_group_of_four_and_one_route_per_prefix_besides_that_for_frr(pair: list[Router]) -> None:
     for router, other in zip(pair, reversed(pair), strict=True):
         nexthops = [n for n in router.json(["ip", "-j", "nexthop"]) if n.get("protocol") == "122"]
         groups = [n for n in nexthops if "group" in n]
         assert len(groups) == 1 and len(groups[0]["group"]) == 4
         assert groups[0]["type"] == "resilient"
         routes = [r for r in router.json(["ip", "-j", "route"]) if r.get("protocol") == "122"]
-        assert [(r["dst"], r["prefsrc"]) for r in routes] == [(loopback(other), loopback(router))]
+        assert [(r["dst"], r["prefsrc"], "nexthops" in r) for r in routes] == [
+            (loopback(other), loopback(router), carries) for carries in (True, False)
+        ]
         assert router.read("/proc/sys/net/ipv4/fib_multipath_hash_policy").strip() == "1"
         assert router.read("/proc/sys/net/ipv6/fib_multipath_hash_policy").strip() == "1"
 

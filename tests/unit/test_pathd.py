@@ -65,7 +65,7 @@ def settle(have: Observed, **options) -> Observed:
                 case Put(NextHopGroup() as g):
                     have.groups[g.id] = g
                 case PutRoute(route, _):
-                    have.routes = {r for r in have.routes if r.prefix != route.prefix} | {route}
+                    have.routes = {r for r in have.routes if (r.prefix, r.metric) != (route.prefix, route.metric)} | {route}
                 case Remove(Address() as a):
                     have.addresses.discard(a)
                 case Remove(Route() as r):
@@ -86,7 +86,8 @@ def test_from_nothing_to_the_plan_and_then_nothing_more() -> None:
     assert have.links["zt0"].up and have.links["zt0p1"].mtu == 1394
     assert Address(3, "10.0.55.1/32") in have.addresses and Address(12, "10.14.0.5/30") in have.addresses
     assert have.groups[GROUP].members == PLAN.groups[0].members and have.groups[GROUP].buckets == 128
-    assert have.routes == {Route("10.0.55.2/32", GROUP, "10.0.55.1", rtnl.RT_TABLE_MAIN)}
+    real = Route("10.0.55.2/32", GROUP, "10.0.55.1", rtnl.RT_TABLE_MAIN)
+    assert have.routes == {real, replace(real, nexthop_id=0, metric=names.SEEN_METRIC, index=3)}
     assert step(have)[1] == []
 
 
@@ -150,14 +151,15 @@ def test_a_draining_path_leaves_the_group_and_keeps_its_next_hop() -> None:
 def test_all_paths_gone_takes_the_route_away() -> None:
     have = settle(Observed(links=all_taps()))
     _want, todo = step(have, usable=lambda *_: False)
-    assert todo == [Remove(next(iter(have.routes))), Remove(have.groups[GROUP])]
+    real, seen = sorted(have.routes, key=lambda route: route.metric)
+    assert todo == [Remove(real), Remove(seen), Remove(have.groups[GROUP])]
 
 
 def test_without_a_plan_everything_of_ours_goes_inside_out_and_nothing_else() -> None:
     have = settle(Observed(links={**all_taps(), "zt9": Link(99, "zt9", "dummy", 1500, True, True)}))
     _want, todo = step(have, plans=())
     kinds = [type(a.what).__name__ if isinstance(a, Remove) else type(a).__name__ for a in todo]
-    assert kinds == ["Route", "NextHopGroup", "NextHop", "NextHop", "NextHop", "NextHop", "DeleteDevice"]
+    assert kinds == ["Route", "Route", "NextHopGroup", "NextHop", "NextHop", "NextHop", "NextHop", "DeleteDevice"]
     assert todo[-1] == DeleteDevice("zt0", 3)
 
 
@@ -174,6 +176,16 @@ def test_a_group_of_another_size_is_made_beside_the_old_one() -> None:
 def test_a_kernel_without_resilient_groups_gets_plain_ones() -> None:
     have = settle(Observed(links=all_taps()), resilient=False)
     assert have.groups[GROUP] == NextHopGroup(GROUP, PLAN.groups[0].members, 0, 0)
+
+
+def test_every_route_stands_before_any_of_frr() -> None:
+    """zebra installs its own with metric 20, also a backup of a high distance that it cannot know to be one."""
+    text = EXAMPLE + "transit prefix 2001:db8:14::/124\nremote R2 prefix 2001:db8:55::2/128"
+    both = make_plan(bundle(text), tuple(Cpu(n, n) for n in range(4)), "x")
+    have = settle(Observed(links=all_taps()), plans=(both,), first=-100.0)
+    metrics = {r.prefix: r.metric for r in have.routes if r.nexthop_id}
+    assert metrics == {"10.0.55.2/32": 0, "2001:db8:55::2/128": 1}
+    assert {r.metric >> 24 for r in have.routes} == {0}, "the first byte is a distance to zebra"
 
 
 def test_a_missing_vrf_is_told_and_nothing_leaks_into_the_main_table() -> None:

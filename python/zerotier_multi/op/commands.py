@@ -22,7 +22,7 @@ def plan_data(plan: Plan) -> dict[str, Any]:
         ("neighbours", [_neighbour(path) for path in plan.paths if path.lladdr]),
         ("next_hops", [_next_hop(path) for path in plan.paths]),
         ("groups", [_group(plan, group) for group in plan.groups]),
-        ("routes", [_route(plan, route) for route in plan.routes]),
+        ("routes", [command for route in plan.routes for command in _routes(plan, route)]),
     ]
     return {
         "schema": SCHEMA,
@@ -77,7 +77,13 @@ def _group(plan: Plan, group: GroupPlan) -> str:
     return f"ip nexthop replace id {group.group_id} group {members}{kind} proto {names.RT_PROTO}"
 
 
-def _route(plan: Plan, route: RoutePlan) -> str:
+def _routes(plan: Plan, route: RoutePlan) -> list[str]:
+    """The route, and the one that FRR sees."""
+    metric = names.route_metric(route.prefix)
     source = f" src {route.source}" if route.source else ""
     vrf = f" vrf {plan.vrf}" if plan.vrf else ""
-    return f"ip route add {route.prefix} nhid {route.group_id}{source}{vrf} proto {names.RT_PROTO}"
+    rest = f"{source}{vrf} proto {names.RT_PROTO}"
+    return [
+        f"ip route add {route.prefix} nhid {route.group_id}{rest}" + (f" metric {metric}" if metric else ""),
+        f"ip route add {route.prefix} dev {plan.bundle}{rest} metric {names.SEEN_METRIC}",
+    ]

@@ -96,14 +96,14 @@ def _make(want: Desired, have: Observed) -> Iterable[Action]:
     yield from (Put(n) for n in sorted(want.neighbours - have.neighbours, key=_order))
     yield from (Put(n) for number, n in sorted(want.nexthops.items()) if have.nexthops.get(number) != n)
     yield from (Put(g) for number, g in sorted(want.groups.items()) if have.groups.get(number) != g)
-    ours = {(r.prefix, r.table) for r in have.routes}
-    for route in sorted(want.routes - have.routes, key=_order):
-        yield PutRoute(route, (route.prefix, route.table) in ours)
+    ours = {_place(r) for r in have.routes}
+    for route in sorted(want.routes - have.routes, key=_route_order):
+        yield PutRoute(route, _place(route) in ours)
 
 
 def _prune(want: Desired, have: Observed) -> Iterable[Action]:
-    kept = {(r.prefix, r.table) for r in want.routes}
-    yield from (Remove(r) for r in sorted(have.routes, key=_order) if (r.prefix, r.table) not in kept)
+    kept = {_place(r) for r in want.routes}
+    yield from (Remove(r) for r in sorted(have.routes, key=_route_order) if _place(r) not in kept)
     yield from (Remove(g) for number, g in sorted(have.groups.items()) if number not in want.groups)
     yield from (Remove(n) for number, n in sorted(have.nexthops.items()) if number not in want.nexthops)
     managed = _managed_indexes(want, have)
@@ -116,8 +116,18 @@ def _prune(want: Desired, have: Observed) -> Iterable[Action]:
             yield DeleteDevice(name, link.index)
 
 
+def _place(route: Route) -> tuple[str, int, int]:
+    """Where a route stands; there is one of ours in a place."""
+    return route.prefix, route.table, route.metric
+
+
 def _managed_indexes(want: Desired, have: Observed) -> set[int]:
     return {have.links[name].index for name in want.devices if name in have.links}
+
+
+def _route_order(route: Route) -> tuple[int, str]:
+    """The route that carries traffic before the one that stands for it."""
+    return route.metric, _order(route)
 
 
 def _order(item: object) -> str:

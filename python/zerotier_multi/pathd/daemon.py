@@ -359,7 +359,7 @@ class Daemon:
             "state": bundle_word(self._path_state(plan, path) for path in plan.paths),
             "instances": [self._instance_status(plan, instance) for instance in plan.instances],
             "paths": [self._path_status(plan, path) for path in plan.paths],
-            "routes": sorted(r.prefix for r in plan.routes if any(o.prefix == r.prefix for o in self._observed.routes)),
+            "routes": sorted(r.prefix for r in plan.routes if any(o.prefix == r.prefix and o.nexthop_id for o in self._observed.routes)),
         }
 
     def _instance_status(self, plan: Plan, instance: InstancePlan) -> dict[str, Any]:

@@ -204,9 +204,14 @@ def _paths(
             share.forced and buckets > 0,
         )
         standing[group.group_id] = number
+    own = observed.links.get(plan.bundle)
     for route in plan.routes:
         if route.group_id in standing:
-            want.routes.add(Route(route.prefix, standing[route.group_id], route.source, vrf[1]))
+            metric = names.route_metric(route.prefix)
+            want.routes.add(Route(route.prefix, standing[route.group_id], route.source, vrf[1], metric))
+            # FRR sees no next-hop object of others, but this one, and so shows and announces the prefix.
+            if own and own.up:
+                want.routes.add(Route(route.prefix, 0, route.source, vrf[1], names.SEEN_METRIC, own.index))
 
 
 def fitting(weights: Iterable[int]) -> tuple[int, ...]:

@@ -131,4 +131,6 @@ def _describe(verb: str, what: Address | Neighbour | NextHop | NextHopGroup | Ro
 
 def _route(route: Route) -> str:
     source = f" src {route.source}" if route.source else ""
-    return f"{route.prefix} nhid {route.nexthop_id}{source} table {route.table}"
+    way = f"nhid {route.nexthop_id}" if route.nexthop_id else f"dev if{route.index}"
+    metric = f" metric {route.metric}" if route.metric else ""
+    return f"{route.prefix} {way}{source} table {route.table}{metric}"
