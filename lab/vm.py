@@ -27,9 +27,11 @@ FIRMWARE = {
     "secure": ("OVMF_CODE_4M.secboot.fd", "OVMF_VARS_4M.ms.fd"),  # Secure Boot with Microsoft's keys
 }
 PROGRAMS = {"qemu-system-x86_64": "qemu-system-x86", "qemu-img": "qemu-utils"}
-# Without what is quick in silicon and slow in software: string instructions that go byte by byte, a fifth level of page
-# tables, and checks at every access to a process's memory.
-EMULATED_CPU = "max,-erms,-fsrm,-la57,-smap,-pku"
+# A processor without what is quick in silicon and slow in software: string instructions that go byte by byte, a fifth
+# level of page tables, checks at every access to a process's memory. And a small store of translated code: each process
+# has its libraries elsewhere, so in a large one their pages collect so many translations that throwing them away, one
+# by one when such a page gets another use, takes half of a start.
+EMULATION = ["-accel", "tcg,thread=multi,tb-size=48", "-cpu", "max,-erms,-fsrm,-la57,-smap,-pku"]
 # A key of the keyboard for each character; capitals and the like are with shift.
 _KEYS = {" ": "spc", "\n": "ret", "-": "minus", ".": "dot", "/": "slash", "\t": "tab", "'": "apostrophe"}
 
@@ -115,7 +117,7 @@ class Vm:
             # It ends with us, however we end.
             "setpriv", "--pdeathsig", "KILL", "qemu-system-x86_64", "-name", self.name, "-nodefaults", "-no-user-config", "-S",
             "-machine", f"q35,smm={'on' if secure else 'off'}",
-            *(["-accel", "tcg,thread=multi", "-cpu", EMULATED_CPU] if emulated() else ["-accel", "kvm", "-cpu", "host"]),
+            *(EMULATION if emulated() else ["-accel", "kvm", "-cpu", "host"]),
             "-smp", str(hardware.cpus), "-m", str(hardware.memory),
             "-device", "VGA,xres=800,yres=600", "-display", "none",
             "-object", "rng-random,id=rng,filename=/dev/urandom", "-device", "virtio-rng-pci,rng=rng",
