@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -92,6 +93,9 @@ def finish(root: Path, identity: Identity) -> None:
     resolv = root / "etc/resolv.conf"
     resolv.unlink(missing_ok=True)
     resolv.symlink_to("../run/systemd/resolve/stub-resolv.conf")
+    # Whether a mount point has the time of its last use or of its package depends on the machine that builds.
+    for name in ("dev", "proc", "run", "sys", "tmp"):
+        os.utime(root / name, (identity.epoch, identity.epoch))
 
 
 def _empty(path: Path) -> None:
