@@ -9,7 +9,7 @@ from pathlib import Path
 def write_atomic(path: Path, content: bytes, mode: int = 0o644) -> bool:
     """Put ``content`` at ``path``; True when that changed something, False when it stood there already.
 
-    The file appears whole or not at all, with ``mode`` whatever the umask is. Raises OSError as the system gives it.
+    The file appears whole or not at all, with ``mode`` whatever the umask is. Raises OSError as the system gives it, with the name of the file.
     """
     try:
         if path.read_bytes() == content:
@@ -23,8 +23,10 @@ def write_atomic(path: Path, content: bytes, mode: int = 0o644) -> bool:
             os.fchmod(descriptor, mode)
             file.write(content)
         os.replace(temporary, path)
-    except BaseException:
+    except BaseException as error:
         temporary.unlink(missing_ok=True)
+        if isinstance(error, OSError) and error.filename is None:
+            error.filename = str(path)  # a write knows its descriptor only
         raise
     return True
 

@@ -364,9 +364,11 @@ def test_the_far_end_loses_its_power(link: Link) -> None:
 
 # -- other shapes
 
-@named(faults.KILL, faults.CUT_IN, faults.UNDERLAY)
-def test_other_shapes(other_shape: Link, fault: Fault) -> None:
-    suffer(other_shape, fault, far=fault is faults.UNDERLAY)
+if not EVERY:
+
+    @named(faults.KILL, faults.CUT_IN, faults.UNDERLAY)
+    def test_other_shapes(other_shape: Link, fault: Fault) -> None:
+        suffer(other_shape, fault, far=fault is faults.UNDERLAY)
 
 
 # -- the prober alone, over the loopback device of this machine
