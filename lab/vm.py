@@ -41,6 +41,11 @@ def emulated() -> bool:
     return os.environ.get("ZTM_VM_ACCEL", "tcg") != "kvm"
 
 
+def patience() -> float:
+    """What every time limit is stretched by, on a machine that is slow."""
+    return float(os.environ.get("ZTM_VM_PATIENCE", "1"))
+
+
 @dataclass
 class Hardware:
     """What a machine is made of."""
@@ -97,7 +102,7 @@ class Vm:
         self.started = time.monotonic()
         wait(self._answers, timeout=60, what=f"{self.name}: QEMU")
         self._qmp = Qmp(self._directory / "qmp")
-        self._console = Console(self._directory / "serial", patience=float(os.environ.get("ZTM_VM_PATIENCE", "1")))
+        self._console = Console(self._directory / "serial", patience=patience())
         for port in self.hardware.unplugged:
             self.plug(port, False)
         self._qmp.execute("cont")

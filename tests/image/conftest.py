@@ -20,7 +20,7 @@ collect_ignore_glob = [] if ISO else ["test_*.py"]
 if ISO:
     from lab.edition import EDITIONS, Edition
     from lab.person import Person
-    from lab.vm import Hardware, Vm, new_cable
+    from lab.vm import Hardware, Vm, new_cable, patience
 
 if TYPE_CHECKING:
     from _pytest.terminal import TerminalReporter
@@ -154,6 +154,6 @@ def secure(person: Person) -> bool:
 
 def until(look: Callable[[], bool], what: str, timeout: float = 180.0) -> None:
     """Ask a machine again until it is so. Each question takes its time on an emulated machine."""
-    end = time.monotonic() + timeout
+    end = time.monotonic() + timeout * patience()
     while not look():
-        assert time.monotonic() < end, f"not so after {timeout:g} s: {what}"
+        assert time.monotonic() < end, f"not so after {timeout * patience():g} s: {what}"
