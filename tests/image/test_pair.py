@@ -20,8 +20,12 @@ PICTURES = os.environ.get("SCREENSHOTS", "")  # a directory for the pictures of 
 def test_the_example_over_the_console(link: list[End]) -> None:
     for end in link:
         until(end.all_up, f"R{end.number}: {INSTANCES} paths up")
-        assert f"{INSTANCES}/{INSTANCES}" in end.person.op("show zerotier")
+        until(partial(_all_shown, end), f"{INSTANCES}/{INSTANCES} in show zerotier")
         assert "0 loaded units listed" in end.person.op("systemctl --failed --no-pager")
+
+
+def _all_shown(end: End) -> bool:
+    return end.person.op("show zerotier").count(f"{INSTANCES}/{INSTANCES}") == 2
 
 
 @pytest.mark.skipif(not PICTURES, reason="no SCREENSHOTS directory")
@@ -68,7 +72,8 @@ def test_what_containers_lack(link: list[End]) -> None:
     )
     assert "blue" in r1.person.op("ip -br link show type vrf")
     assert "listening port: 51820" in r1.person.root("wg show wg0")
-    assert r1.reaches() and r1.all_up()
+    until(r1.reaches, "an echo beside them")
+    until(r1.all_up, "all paths beside them")
     # WireGuard inside the tunnel's loopback keeps its own address out of what the instances offer.
     assert not [line for line in r1.person.op("show zerotier zt0 identity").splitlines() if "10.9.0.1" in line]
     r1.person.root("ip link del wg0; ip link del dummy9; ip link del blue; rm -f /run/key")
