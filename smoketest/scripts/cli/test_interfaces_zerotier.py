@@ -135,8 +135,14 @@ def nexthops(bundle='zt0', family=4):
 
 
 def routes(family=4):
-    """Our routes: prefix -> route."""
-    return {route['dst']: route for route in ip(f'-{family}', 'route', 'show', 'proto', PROTO)}
+    """Our routes over groups: prefix -> route."""
+    return {route['dst']: route for route in ip(f'-{family}', 'route', 'show', 'proto', PROTO) if 'nhid' in route}
+
+
+def routes_for_frr(family=4):
+    """Our routes over the device of a bundle, which only FRR looks at: (prefix, device, metric)."""
+    found = ip(f'-{family}', 'route', 'show', 'proto', PROTO)
+    return sorted((route['dst'], route['dev'], route['metric']) for route in found if 'nhid' not in route)
 
 
 def members_of_route(prefix, family=4):
@@ -269,6 +275,7 @@ class ZeroTierInterfaceTest(VyOSUnitTestSHIM.TestCase):
         self.eventually(devices, {})
         self.assertEqual(objects(), {})
         self.assertEqual({**routes(), **routes(6)}, {})
+        self.assertEqual(routes_for_frr() + routes_for_frr(6), [])
         self.assertEqual(udp_ports() & mine, set())
         self.assertEqual(published(), '')
         self.assertEqual((read(hash_policy), read(hash_policy6)), self.hash_before)
@@ -374,6 +381,7 @@ class ZeroTierInterfaceTest(VyOSUnitTestSHIM.TestCase):
 
         self.assertEqual(list(routes()), ['10.0.55.2'])
         self.assertEqual(routes()['10.0.55.2']['prefsrc'], '10.0.55.1')
+        self.assertEqual(routes_for_frr(), [('10.0.55.2', 'zt0', 16777215)])
         group = group_of_route('10.0.55.2')
         self.assertEqual(len(group['group']), instances)
         self.assertEqual([member.get('weight', 1) for member in group['group']], [1] * instances)
