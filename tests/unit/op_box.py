@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from tests.configuration import EXAMPLE, bundle
+from zerotier_multi import names
 from zerotier_multi.cpu import Cpu
 from zerotier_multi.op.snapshot import Answer, Counters, Kernel, Process, Sample, Snapshot, Unit
 from zerotier_multi.plan import PeerPlan, Plan
@@ -51,7 +52,11 @@ def kernel(plan: Plan = PLAN) -> Kernel:
         addresses=frozenset({Address(3, "10.0.55.1/32")}),
         nexthops={p.nexthop_id: NextHop(p.nexthop_id, links[p.device].index, p.via) for p in plan.paths},
         groups={group.group_id: NextHopGroup(group.group_id, group.members, 128, 10)},
-        routes=frozenset({Route("10.0.55.2/32", group.group_id, "10.0.55.1", 254)}),
+        routes=frozenset({
+            Route("10.0.55.2/32", group.group_id, "10.0.55.1", 254),
+            Route("10.0.55.2/32", 0, "10.0.55.1", 254, names.SEEN_METRIC, 3),  # for FRR
+            Route("10.1.55.2/32", 0, "10.1.55.1", 254, names.SEEN_METRIC, 4),  # that of zt1
+        }),  # fmt: skip
         hash_policy=1,
     )
 
