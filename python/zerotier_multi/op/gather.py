@@ -19,11 +19,11 @@ from zerotier_multi.pathd.control import PathdError, ask
 from zerotier_multi.pathd.sysctls import HASH_POLICIES
 from zerotier_multi.plan import InstancePlan, Plan
 from zerotier_multi.rtnl import Rtnl
+from zerotier_multi.usage import SYSFS, cpu_seconds, device_counters
 from zerotier_multi.ztapi import ApiError, ZeroTierApi
 
 WINDOW = 0.5  # seconds between the two readings that a rate is made of
 API_PATIENCE = 1.0  # seconds for one answer of an instance
-_TICKS = os.sysconf("SC_CLK_TCK")
 _UNIT_PROPERTIES = "ActiveState,MainPID,NRestarts,ActiveEnterTimestampMonotonic,MemoryCurrent,Result,ExecMainStatus"
 
 
@@ -168,23 +168,20 @@ def _number(text: str | None) -> int:
 def read_process(pid: int, proc: Path = Path("/proc")) -> Process | None:
     """A process, or None when it is gone."""
     try:
-        stat = (proc / str(pid) / "stat").read_text().rpartition(")")[2].split()
+        seconds = cpu_seconds(proc / str(pid))
         status = (proc / str(pid) / "status").read_text()
     except OSError:
         return None
     values = dict(line.split(":", 1) for line in status.splitlines() if ":" in line)
     resident = values.get("VmRSS", "0").split()[0]
     cpus = values.get("Cpus_allowed_list", "").strip()
-    return Process((int(stat[11]) + int(stat[12])) / _TICKS, int(resident) * 1024, cpus)
+    return Process(seconds, int(resident) * 1024, cpus)
 
 
-def read_counters(device: str, sysfs: Path = Path("/sys/class/net")) -> Counters | None:
+def read_counters(device: str, sysfs: Path = SYSFS) -> Counters | None:
     """Counters of a device, or None while it is not there."""
-    directory = sysfs / device / "statistics"
-    try:
-        return Counters(**{f.name: int((directory / f.name).read_text()) for f in fields(Counters)})
-    except (OSError, ValueError):
-        return None
+    found = device_counters(device, (f.name for f in fields(Counters)), sysfs)
+    return Counters(**found) if found else None
 
 
 def _ask_pathd(unit_state: str) -> tuple[dict[str, Any] | None, str | None]:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from zerotier_multi import systemd
-
-_TICK = 1 / os.sysconf("SC_CLK_TCK")
+from zerotier_multi.usage import SYSFS, cpu_seconds, device_counters
 
 
 @dataclass(frozen=True)
@@ -58,14 +56,13 @@ def thread_seconds(task: Path) -> float:
     """Seconds in which a thread ran or waited for a CPU, of its directory in /proc. Raises OSError when it has ended.
 
     ``schedstat`` (Documentation/scheduler/sched-stats.rst) knows both in nanoseconds; a kernel without it knows only
-    the time that it ran, in the 14th and 15th field of ``stat`` (proc(5)).
+    the time that it ran.
     """
     try:
         ran, waited, _slices = (task / "schedstat").read_text().split()
         return (int(ran) + int(waited)) / 1e9
     except FileNotFoundError:
-        fields = (task / "stat").read_text().rpartition(")")[2].split()
-        return (int(fields[11]) + int(fields[12])) * _TICK
+        return cpu_seconds(task)
 
 
 def socket_drops(tables: Iterable[str]) -> dict[int, int]:
@@ -86,7 +83,7 @@ class Loads:
     def __init__(
         self,
         proc: Path = Path("/proc"),
-        sysfs: Path = Path("/sys/class/net"),
+        sysfs: Path = SYSFS,
         states: Callable[[list[str]], Mapping[str, systemd.UnitState]] = systemd.unit_states,
     ) -> None:
         self._proc, self._sysfs, self._states = proc, sysfs, states
@@ -132,12 +129,8 @@ class Loads:
                 threads[task.name] = thread_seconds(task)
             except (OSError, ValueError, IndexError):
                 continue
-        statistics = self._sysfs / instance.device / "statistics"
-        try:
-            carried, refused = (
-                sum(int((statistics / name).read_text()) for name in names)
-                for names in (("rx_bytes", "tx_bytes"), ("tx_dropped",))
-            )
-        except (OSError, ValueError):
+        seen = device_counters(instance.device, ("rx_bytes", "tx_bytes", "tx_dropped"), self._sysfs)
+        if seen is None:
             return Counters(now)
-        return Counters(now, threads, carried, refused + drops.get(instance.port, 0))
+        dropped = seen["tx_dropped"] + drops.get(instance.port, 0)
+        return Counters(now, threads, seen["rx_bytes"] + seen["tx_bytes"], dropped)

@@ -11,6 +11,7 @@ from typing import Any
 
 from zerotier_multi import names
 from zerotier_multi.files import write_atomic
+from zerotier_multi.usage import SYSFS, device_counters
 
 log = logging.getLogger("pathd")
 
@@ -107,16 +108,10 @@ def _escaped(value: object) -> str:
     return str(value).replace("\\", r"\\").replace('"', r"\"").replace("\n", r"\n")
 
 
-def read_counters(devices: Iterable[str], sysfs: Path = Path("/sys/class/net")) -> dict[str, dict[str, int]]:
+def read_counters(devices: Iterable[str], sysfs: Path = SYSFS) -> dict[str, dict[str, int]]:
     """Counters of the devices that are there."""
-    found = {}
-    for device in devices:
-        directory = sysfs / device / "statistics"
-        try:
-            found[device] = {name: int((directory / name).read_text()) for name in COUNTERS}
-        except (OSError, ValueError):
-            continue
-    return found
+    found = {device: device_counters(device, COUNTERS, sysfs) for device in devices}
+    return {device: counters for device, counters in found.items() if counters}
 
 
 class MetricsFile:
