@@ -20,6 +20,7 @@ WINDOWS = 3  # readings that a pressure is the mean of
 LOOK = 0.2  # seconds between two looks at the buckets while a path is full
 LOOKS = 10  # looks that say which buckets are busy
 BUSY = 0.05  # seconds without a packet that a bucket full of big flows hardly ever sees
+UNKNOWN = 0.6  # pressure of an instance that has not been measured long enough: neither full nor with room
 HURRY = 0.3  # seconds in which the kernel has moved what it was told to move by force
 
 
@@ -39,13 +40,13 @@ class _Group:
     group: GroupPlan
     spread: Spread
     looks: deque[list[Bucket]] = field(default_factory=lambda: deque(maxlen=LOOKS))
+    remote: dict[int, deque[float]] = field(default_factory=dict)  # use at the other end, by path
 
 
 @dataclass
 class _Instance:
     plan: InstancePlan
     uses: deque[float] = field(default_factory=lambda: deque(maxlen=WINDOWS))
-    remote: dict[int, deque[float]] = field(default_factory=dict)  # by path
     capacity: float | None = None
 
 
@@ -71,10 +72,9 @@ class Weights:
         wanted = [plan for plan in plans if plan.auto_weights and resilient]
         groups = {group.group_id: (plan, group) for plan in wanted for group in plan.groups}
         kept = {n: g for n, g in self._groups.items() if n in groups and groups[n][1] == g.group}
-        self._groups = {
-            number: _Group(plan, group, kept[number].spread if number in kept else Spread(group.buckets, group.idle_timer))
-            for number, (plan, group) in groups.items()
-        }
+        for number, (plan, group) in groups.items():
+            kept.setdefault(number, _Group(plan, group, Spread(group.buckets, group.idle_timer))).plan = plan
+        self._groups = kept
         instances = {i.unit: i for plan in wanted for i in plan.instances}
         known = self._instances
         self._instances = {
@@ -138,7 +138,8 @@ class Weights:
             return []
 
     def _pressed(self) -> bool:
-        return any(i.uses and i.uses[-1] >= FULL or any(r and r[-1] >= FULL for r in i.remote.values()) for i in self._instances.values())
+        remote = (uses for group in self._groups.values() for uses in group.remote.values())
+        return any(uses and uses[-1] >= FULL for uses in (*(i.uses for i in self._instances.values()), *remote))
 
     def _read(self, now: float) -> None:
         watched = [Instance(unit, i.plan.device, i.plan.port) for unit, i in self._instances.items()]
@@ -151,9 +152,8 @@ class Weights:
             instance.uses.append(_pressure(seen))
             instance.capacity = capacity(instance.capacity, seen.use, seen.rate)
         for group in self._groups.values():
-            for path, instance in self._paths_of(group):
-                use = self._paths.remote_use(path.nexthop_id)
-                instance.remote.setdefault(path.nexthop_id, deque(maxlen=WINDOWS)).append(use or 0.0)
+            for path in group.group.members:
+                group.remote.setdefault(path, deque(maxlen=WINDOWS)).append(self._paths.remote_use(path) or 0.0)
 
     def _paths_of(self, group: _Group) -> list[tuple[PathPlan, _Instance]]:
         found = [(path, group.plan.instance(path.instance)) for path in group.plan.paths if path.nexthop_id in group.group.members]
@@ -195,15 +195,12 @@ class Weights:
         return [
             Member(
                 path,
-                _mean(map(max, i.uses, i.remote.get(path, i.uses))) if len(i.uses) == WINDOWS else CALM_UNKNOWN,
+                _mean(map(max, i.uses, group.remote.get(path, i.uses))) if len(i.uses) == WINDOWS else UNKNOWN,
                 base[path],
                 counts.get(i.plan.unit, 0) - sum(b.path == path for b in busy),
             )
             for path, i in found.items()
         ]
-
-
-CALM_UNKNOWN = 0.6  # pressure of an instance that has not been measured long enough: neither full nor with room
 
 
 def _pressure(seen: Load) -> float:
