@@ -51,7 +51,7 @@ _NHA_RES_GROUP_BUCKETS, _NHA_RES_GROUP_IDLE_TIMER, _NHA_RES_GROUP_UNBALANCED_TIM
 _NHA_RES_BUCKET_INDEX, _NHA_RES_BUCKET_IDLE_TIME, _NHA_RES_BUCKET_NH_ID = 1, 2, 3
 _NEXTHOP_GRP_TYPE_RES = 1
 _CLOCK_TICKS = 100  # USER_HZ: timers of next-hop groups are in 1/100 s
-_FORCED_AFTER = 5  # ticks; a shorter time may read back as 0 (never), because the kernel keeps it in whole jiffies
+FORCED_AFTER = 0.05  # seconds; a shorter time may read back as 0 (never), because the kernel keeps it in whole jiffies
 
 
 @dataclass(frozen=True)
@@ -374,7 +374,7 @@ class Rtnl:
                 _NHA_RES_GROUP,
                 attribute(_NHA_RES_GROUP_BUCKETS, struct.pack("=H", group.buckets)),
                 attribute(_NHA_RES_GROUP_IDLE_TIMER, group.idle_timer * _CLOCK_TICKS),
-                attribute(_NHA_RES_GROUP_UNBALANCED_TIMER, _FORCED_AFTER if group.forced else 0),  # 0: never
+                attribute(_NHA_RES_GROUP_UNBALANCED_TIMER, int(FORCED_AFTER * _CLOCK_TICKS) if group.forced else 0),
             )
         self._socket.request(RTM_NEWNEXTHOP, body, NLM_F_CREATE | NLM_F_REPLACE)
 

@@ -8,7 +8,7 @@ from zerotier_multi import names
 from zerotier_multi.netlink import KernelError
 from zerotier_multi.pathd.actions import Action, AddDevice, DeleteDevice, Put, PutRoute, Remove, SetDevice
 from zerotier_multi.pathd.desired import Observed
-from zerotier_multi.rtnl import Address, Neighbour, NextHop, NextHopGroup, Route, Rtnl, group_members
+from zerotier_multi.rtnl import FORCED_AFTER, Address, Neighbour, NextHop, NextHopGroup, Route, Rtnl, group_members
 
 # What has gone by itself meanwhile needs no removal.
 _GONE = (errno.ENOENT, errno.ESRCH, errno.ENODEV, errno.EADDRNOTAVAIL)
@@ -123,7 +123,7 @@ def _describe(verb: str, what: Address | Neighbour | NextHop | NextHopGroup | Ro
             return f"ip nexthop {verb} id {number} via {via} dev if{index}"
         case NextHopGroup(number, members, buckets, _, weights, forced):
             kind = f" type resilient buckets {buckets}" if buckets else ""
-            kind += " unbalanced_timer 0.05" if forced else ""
+            kind += f" unbalanced_timer {FORCED_AFTER}" if forced else ""
             return f"ip nexthop {verb} id {number} group {group_members(members, weights)}{kind}"
         case Route() as route:
             return f"ip route {verb} {_route(route)}"

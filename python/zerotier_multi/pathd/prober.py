@@ -14,7 +14,7 @@ import selectors
 import socket
 import struct
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 from zerotier_multi.pathd import wire
@@ -256,7 +256,8 @@ class Prober:
                 self._told[group] = masks
                 self._send([s for s in self._states.values() if s.group == group], now, urgent=True)
 
-    def _send(self, states: Iterable[_State], now: float, urgent: bool) -> None:
+    def _send(self, states: Collection[_State], now: float, urgent: bool) -> None:
+        seen = {group: self._seen(group, now) for group in {state.group for state in states}}
         for state in states:
             target = state.target
             good_ms = min(65535, int(target.interval * (target.multiplier + 1) * 1000))
@@ -265,8 +266,9 @@ class Prober:
             told = self._told.get(state.group, (0, 0))
             use = self._use(target.bundle, target.instance)
             percent = None if use is None else round(100 * use)
-            seen = self._seen(state.group, now)
-            probe = wire.Probe(number, urgent, target.instance, good_ms, time.monotonic_ns(), *told, seen, percent)
+            probe = wire.Probe(
+                number, urgent, target.instance, good_ms, time.monotonic_ns(), *told, seen[state.group], percent
+            )
             packet = wire.encode(probe, target.family, state.identifier)
             for _ in range(copies):
                 state.send(packet)
