@@ -74,6 +74,8 @@ ALONE = [
      f"{P} vrf zt0 is a name for devices of bundles; use a VRF that is not named zt and a number"),
     ("a VRF with the name of a member", EXAMPLE + "vrf zt12p3",
      f"{P} vrf zt12p3 is a name for devices of bundles; use a VRF that is not named zt and a number"),
+    ("a fixed weight where weights are measured", EXAMPLE + "balance weights auto\ninstance 2 weight 3",
+     f"{P} balance weights auto: instance 2 weight 3 is fixed; delete it, or set balance weights static"),
     ("every instance disabled", EXAMPLE.replace("instances 4", "instances 1") + "instance 1 disable",
      f"{P} instance: every instance is disabled; disable the bundle instead"),
 ]  # fmt: skip
