@@ -265,6 +265,19 @@ def test_boot_takes_what_it_can(places: Path) -> None:
     assert archive.revisions()[0].via == "boot-config-loader"
 
 
+def test_boot_clears_what_a_power_cut_left_of_a_save(places: Path) -> None:
+    conf = mode()
+    do(conf, f"set {ZT} mtu 1500", "commit", "save")
+    kept = [places / "config" / name for name in ("config.boot", ".config.boot.old", ".notes.txt.7")]
+    for path in kept[1:]:
+        path.write_text("mine")
+    left = [places / "config/.config.boot.417", places / "config/archive/.commit-00000003.gz.9"]
+    for path in left:
+        path.write_text("half")
+    assert Authority(SCHEMA).boot() == []
+    assert all(path.exists() for path in kept) and not any(path.exists() for path in left)
+
+
 def test_a_full_disk_stops_a_commit_before_it_does_anything(places: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     conf = mode()
     do(conf, f"set {ZT} mtu 1500", "commit")

@@ -17,7 +17,7 @@ from ztsh import places
 from ztsh.store import Replacement, group_id
 
 KEEP = 100  # commits
-_NAME = re.compile(r"commit-([0-9]{8})\.gz")
+NAME = re.compile(r"commit-([0-9]{8})\.gz")
 _HEADER = "// commit: "
 
 
@@ -44,7 +44,7 @@ def _read(path: Path) -> str:
 def _files() -> list[Path]:
     """Files of the archive, the newest first."""
     try:
-        return sorted((p for p in places.archive().iterdir() if _NAME.fullmatch(p.name)), reverse=True)
+        return sorted((p for p in places.archive().iterdir() if NAME.fullmatch(p.name)), reverse=True)
     except FileNotFoundError:
         return []
 
@@ -64,7 +64,7 @@ def revisions() -> list[Revision]:
 def add(text: str, time: float, user: str, via: str, comment: str) -> None:
     """Put a configuration into the archive, and the oldest ones out of it. Raises OSError."""
     files = _files()
-    number = int(_NAME.fullmatch(files[0].name)[1]) + 1 if files else 0  # type: ignore[index]
+    number = int(NAME.fullmatch(files[0].name)[1]) + 1 if files else 0  # type: ignore[index]
     header = json.dumps({"time": time, "user": user, "via": via, "comment": comment})
     content = gzip.compress(f"{_HEADER}{header}\n{text}".encode())
     directory = places.archive()

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import fcntl
 import os
+import re
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path as File
 
@@ -21,7 +22,7 @@ from ztsh.commit import CommitFailed, Runner, owners
 from ztsh.differences import Config
 from ztsh.schema import Node
 from ztsh.session import Changes, SessionError, active, below, changed, check, check_comment, read_config
-from ztsh.store import Replacement, StoreError, group_id, write
+from ztsh.store import Replacement, StoreError, clear_unfinished, group_id, write
 from ztsh.text import footer, render
 from ztsh.tree import apply, copy_tree, delete_path, masked
 
@@ -205,6 +206,7 @@ class Authority:
         except FileNotFoundError:
             wanted = Config()
         with self._locked():
+            self._clear_unfinished()
             running = active(self._schema)
             try:
                 self._carry_out(running, wanted)
@@ -220,6 +222,13 @@ class Authority:
             directory.mkdir(parents=True, exist_ok=True)
             directory.chmod(mode)
             os.chown(directory, 0, group_id())
+
+    @staticmethod
+    def _clear_unfinished() -> None:
+        boot_file = places.boot_file()
+        with suppress(OSError):  # a disk that cannot be written is said by the first save
+            clear_unfinished(boot_file.parent, re.escape(boot_file.name))
+            clear_unfinished(places.archive(), archive.NAME.pattern)
 
     def _archive_boot(self, config: Config) -> None:
         found = archive.revisions()

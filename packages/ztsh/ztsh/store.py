@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import grp
 import os
+import re
 from pathlib import Path
 
 GROUP = "vyattacfg"  # VyOS's name of the group whose members may configure
@@ -27,7 +28,7 @@ class Replacement:
     def __init__(self, path: Path, content: bytes, mode: int = 0o640) -> None:
         """Raises :class:`StoreError`."""
         self._path = path
-        self._aside = path.with_name(f".{path.name}.{os.getpid()}")
+        self._aside = path.with_name(f".{path.name}.{os.getpid()}")  # what clear_unfinished looks for
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             self._aside.unlink(missing_ok=True)
@@ -65,3 +66,11 @@ class Replacement:
 def write(path: Path, text: str, mode: int = 0o640) -> None:
     """Replace a file. Raises :class:`StoreError`."""
     Replacement(path, text.encode(), mode).finish()
+
+
+def clear_unfinished(directory: Path, name: str) -> None:
+    """Remove what a power cut left of writing files whose name matches; only where nobody writes now. Raises OSError."""
+    unfinished = re.compile(rf"\.(?:{name})\.\d+")
+    for path in directory.iterdir() if directory.is_dir() else ():
+        if unfinished.fullmatch(path.name) and not path.is_dir():
+            path.unlink()
