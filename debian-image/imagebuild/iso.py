@@ -73,7 +73,11 @@ def efi_partition(steps: Steps, root: Path, image: Path, epoch: int) -> None:
         (tree / name).write_bytes(content)
     set_times(tree, epoch)
     kilobytes = sum(len(content) for content in files.values()) // 1024 + 512
-    steps.run(["mkfs.fat", "-C", "-F", "12", "-i", f"{epoch % 2**32:08x}", "-n", "ZTM_EFI", str(image), str(kilobytes)])
+    volume_id = f"{epoch % 2**32:08x}"
+    # Without --invariant the label bears the time of the build; it comes before -i, whose number it would set too.
+    steps.run(
+        ["mkfs.fat", "-C", "-F", "12", "--invariant", "-i", volume_id, "-n", "ZTM_EFI", str(image), str(kilobytes)]
+    )
     names = sorted({str(parent) for name in files for parent in Path(name).parents if str(parent) != "."})
     steps.run(["mmd", "-i", str(image), *(f"::{name}" for name in names)])
     for name in sorted(files):
