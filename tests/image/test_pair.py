@@ -14,7 +14,7 @@ from lab.vm import Vm
 from tests.image.conftest import Figures, until
 from tests.image.ends import INSTANCES, End, send
 
-PICTURES = os.environ.get("SCREENSHOTS", "")  # a directory for the pictures of docs/live-image.md
+PICTURES = os.environ.get("SCREENSHOTS")  # a directory for the pictures of docs/live-image.md
 
 
 def test_the_example_over_the_console(link: list[End]) -> None:
@@ -28,26 +28,29 @@ def _all_shown(end: End) -> bool:
     return end.person.op("show zerotier").count(f"{INSTANCES}/{INSTANCES}") == 2
 
 
-@pytest.mark.skipif(not PICTURES, reason="no SCREENSHOTS directory")
-def test_pictures_of_the_screen(link: list[End], edition: Edition) -> None:
-    """Somebody at the keyboard and the screen."""
+def test_the_keyboard_and_the_screen(link: list[End], edition: Edition, tmp_path: Path) -> None:
+    """Somebody logs in at the screen and looks."""
+    directory = Path(PICTURES) if PICTURES else tmp_path
     person = link[0].person
     vm = person.vm
-    vm.screenshot(Path(PICTURES) / "login.png")
+    login = vm.screenshot(directory / "login.png")
     vm.type(f"{edition.user}\n")
     until(lambda: "login" in person.op("ps -t tty1 -o comm="), "the question for the password")
     vm.type(f"{person.password}\n")
     until(lambda: "ztsh" in person.op("ps -t tty1 -o comm="), "the shell at the screen")
     # The end of what is printed there is when the picture stays as it is for a while.
+    seen = {login}
     for text in ("", "show zerotier\n"):
-        pictures = [vm.screenshot(Path(PICTURES) / "show-zerotier.png")]
+        pictures: list[bytes] = []
         vm.type(text)
-        until(partial(_unchanged, vm, pictures), "a picture that stays")
+        until(partial(_unchanged, vm, directory / "show-zerotier.png", pictures), "a picture that stays")
+        assert pictures[-1] not in seen, f"the screen shows nothing new after {text!r}"
+        seen.add(pictures[-1])
     vm.type("exit\n")
 
 
-def _unchanged(vm: Vm, pictures: list[bytes]) -> bool:
-    pictures.append(vm.screenshot(Path(PICTURES) / "show-zerotier.png"))
+def _unchanged(vm: Vm, file: Path, pictures: list[bytes]) -> bool:
+    pictures.append(vm.screenshot(file))
     time.sleep(2)
     return len(pictures) > 6 and len(set(pictures[-5:])) == 1
 
