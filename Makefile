@@ -7,7 +7,6 @@
 # make iso                  the live image of the Debian edition, in build/iso (docs/live-image.md)
 # make check-iso            boots that image (or ISO=FILE) in QEMU under BIOS and UEFI, and two of it with traffic
 # make test-image           everything there is to test of it: that, installation, NAT, power cuts, smoketest; hours
-# make ci-image             builds it, boots it in every way and logs in: what .ci/run has time for
 # make iso-vyos             a VyOS image with all of it; BRANCH=rolling|circinus|sagitta (docs/vyos.md)
 # make lab                  two routers to work in by hand
 # make bench-engines        ENGINES="/path/zerotier-one ztnode": throughput of one instance of each
@@ -29,7 +28,7 @@ TOOLS := $(shell cat lab/host-packages.txt) build-essential debhelper dh-python 
 export PYTHONPATH := python:packages/ztsh:.
 export PYTHONDONTWRITEBYTECODE := 1
 
-.PHONY: demo test test-faults smoketest reference debs lab fuzz bench-engines bench-shell bench-faults bench-probes bench-chaos iso iso-vyos check-iso test-image ci-image tools clean check-root
+.PHONY: demo test test-faults smoketest reference debs lab fuzz bench-engines bench-shell bench-faults bench-probes bench-chaos iso iso-vyos check-iso test-image tools clean check-root
 
 check-root:
 	@[ "$$(id -u)" = 0 ] || { echo "make: this needs root; use sudo"; exit 1; }
@@ -106,10 +105,8 @@ ISO = $(wildcard build/iso/*.iso)
 IMAGE_TOOLS = $(shell cat debian-image/host-packages.txt)
 check-iso: IMAGE_TESTS := -m "not long" tests/image/test_boot.py tests/image/test_pair.py
 test-image: IMAGE_TESTS := tests/image
-ci-image: IMAGE_TESTS := tests/image/test_boot.py
 check-iso test-image: $(if $(ISO),,iso)
-ci-image: iso
-check-iso test-image ci-image: check-root
+check-iso test-image: check-root
 	@dpkg-query -W $(IMAGE_TOOLS) >/dev/null 2>&1 || { apt-get -qq update && apt-get -qq install --no-install-recommends --yes $(IMAGE_TOOLS) >/dev/null; }
 	ISO=$$(ls $(or $(ISO),build/iso/*.iso)) $(PYTHON) -m pytest -v $(PYTEST_ARGS) $(IMAGE_TESTS)
 
