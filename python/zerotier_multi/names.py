@@ -91,9 +91,9 @@ def route_metric(prefix: str) -> int:
     return 1 if ":" in prefix else 0
 
 
-def bundle_of_nexthop(number: int) -> str:
-    """The bundle that a next-hop id of our range belongs to."""
-    return f"zt{number >> 16 & 0xFF}"
+def bundle_of_nexthop(number: int) -> str | None:
+    """The bundle that a next-hop id belongs to; None for an id outside our range, as 0 of a route without a group."""
+    return f"zt{number >> 16 & 0xFF}" if is_our_nexthop_id(number) else None
 
 
 def default_primary_port(bundle: str) -> int:

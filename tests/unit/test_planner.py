@@ -146,6 +146,7 @@ def test_next_hop_ids_tell_what_they_are() -> None:
     }  # fmt: skip
     assert len(ids) == 24 and all(names.is_our_nexthop_id(i) for i in ids)
     assert names.bundle_of_nexthop(names.nexthop_id("zt17", 6, 9, 3)) == "zt17"
+    assert names.bundle_of_nexthop(0) is None and names.bundle_of_nexthop(names.NEXTHOP_ID_BASE - 1) is None
 
 
 def test_the_plan_file_is_the_plan() -> None:

@@ -14,9 +14,8 @@ from zerotier_multi.rtnl import NextHop, Route
 
 def routes(snapshot: Snapshot, plan: Plan) -> dict[str, Any]:
     """The routes of a bundle: wanted ones first, then any others of ours that point into it."""
-    # Those over the device alone, which FRR sees, carry nothing.
-    over_groups = (r for r in snapshot.kernel.routes if names.is_our_nexthop_id(r.nexthop_id))
-    ours = {r for r in over_groups if names.bundle_of_nexthop(r.nexthop_id) == plan.bundle}
+    # Those over the device alone, which FRR sees, have no next-hop id and carry nothing.
+    ours = {r for r in snapshot.kernel.routes if names.bundle_of_nexthop(r.nexthop_id) == plan.bundle}
     wanted = [route.prefix for route in plan.routes]
     standing = {route.prefix: route for route in ours}
     entries = [_entry(snapshot, plan, prefix, standing.get(prefix), True) for prefix in wanted]
