@@ -1,6 +1,6 @@
 # make demo                 two routers on this machine, the example, what more instances bring
 # make test                 everything there is to test; ENGINE=zerotier-one runs the lab with that program
-# make test-faults         every fault at 1, 2, 4 and 8 instances, over IPv4 and IPv6; ten minutes on a quiet machine
+# make test-faults          every fault at 1, 2, 4 and 8 instances, over IPv4 and IPv6; ten minutes on a quiet machine
 # make smoketest            the smoketests in VyOS's style, on a router of the lab
 # make reference            writes docs/cli-reference.rst from the XML definitions
 # make debs                 the Debian packages, in build/debs

@@ -36,7 +36,10 @@ def find_mirror() -> Mirror:
         raise BuildError("apt has no Debian 12 package lists: check /etc/apt/sources.list, then run apt-get update")
     security = found.get(f"{SUITE}-security")
     if security is None:
-        raise BuildError(f"apt has no {SUITE}-security, without which no image is built: add it to /etc/apt/sources.list, then run apt-get update")
+        raise BuildError(
+            f"apt has no {SUITE}-security, without which no image is built: "
+            "add it to /etc/apt/sources.list, then run apt-get update"
+        )
     expiry = _output(["apt-config", "shell", "value", "Acquire::Check-Valid-Until"])
     return Mirror(found[SUITE], security, "false" in expiry)
 
