@@ -46,7 +46,7 @@ class Row:
 
 def measure(r1: Router, r2: Router, instances: int) -> Row:
     """One run of iperf3 over the loopback addresses; another try with other ports when a path got no flow."""
-    for port in (40000, 42000, 44000):
+    for port in (20000, 22000, 24000):
         pids = processes(r1)
         bytes_before, cpu_before = member_bytes(r1), cpu_seconds(r1, pids.values())
         report = iperf(r1, r2, flows=FLOWS, seconds=SECONDS, source=loopback(r1), target=loopback(r2), port=port)

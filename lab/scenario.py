@@ -154,11 +154,12 @@ def cpu_seconds(router: Router, pids: Iterable[int]) -> dict[int, float]:
 
 
 def iperf(
-    client: Router, server: Router, *, flows: int, seconds: int, source: str, target: str, port: int = 40000
+    client: Router, server: Router, *, flows: int, seconds: int, source: str, target: str, port: int = 20000
 ) -> dict[str, Any]:
     """Run iperf3 TCP from one router to another and return its report; ``port`` is the first client port.
 
-    Fixed client ports make the spread over the paths repeatable where the kernel's hash seed can be set.
+    Fixed client ports make the spread over the paths repeatable where the kernel's hash seed can be set. They lie below
+    the kernel's range for unbound sockets (32768 up), or iperf3's own control connection may have taken one of them.
     """
     listener = server.popen(["iperf3", "-s", "-1", "-B", target])
     try:

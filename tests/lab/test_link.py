@@ -68,7 +68,7 @@ def test_member_devices_answer_only_for_themselves(pair: list[Router]) -> None:
 def test_thirty_two_flows_use_every_path(pair: list[Router]) -> None:
     r1, r2 = pair
     spreads = []
-    for port in (40000, 41000, 42000):  # a box without a settable hash seed may need another draw
+    for port in (20000, 21000, 22000):  # a box without a settable hash seed may need another draw
         before = member_bytes(r1)
         report = iperf(r1, r2, flows=32, seconds=3, source=loopback(r1), target=loopback(r2), port=port)
         assert mbit(report) > 10
@@ -82,7 +82,7 @@ def test_both_directions_of_a_flow_use_one_instance(pair: list[Router]) -> None:
     r1, r2 = pair
     if not Path("/proc/sys/net/ipv4/fib_multipath_hash_seed").exists():
         return  # without the seed the kernel's hash differs from router to router
-    for port in range(45000, 45004):
+    for port in range(25000, 25004):
         before1, before2 = member_bytes(r1), member_bytes(r2)
         iperf(r1, r2, flows=1, seconds=1, source=loopback(r1), target=loopback(r2), port=port)
         there, back = shares(before1, member_bytes(r1)), shares(before2, member_bytes(r2))
