@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from zerotier_multi.files import sync
+from zerotier_multi.files import aside, sync
 from zerotier_multi.identity import PublicIdentity
 
 
@@ -24,8 +24,7 @@ def generate_identity(program: str, home: Path) -> PublicIdentity:
     secret, public = home / "identity.secret", home / "identity.public"
     if secret.exists():
         raise IdentityError(f"{secret} exists already; it is not overwritten")
-    fresh = home / f".identity.{os.getpid()}"
-    made = (fresh.with_suffix(".secret"), fresh.with_suffix(".public"))
+    made = (aside(secret), aside(public))
     try:
         subprocess.run(
             [program, "-i", "generate", *map(str, made)],

@@ -3,20 +3,29 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
+
+_ASIDE = re.compile(r"\..+\.(\d+)")
+
+
+def aside(path: Path) -> Path:
+    """Where this process writes what is to become ``path``; :func:`clear_unfinished` knows the name."""
+    return path.with_name(f".{path.name}.{os.getpid()}")
 
 
 def write_atomic(path: Path, content: bytes, mode: int = 0o644) -> bool:
     """Put ``content`` at ``path``; True when that changed something, False when it stood there already.
 
-    The file appears whole or not at all, with ``mode`` whatever the umask is. Raises OSError as the system gives it, with the name of the file.
+    The file appears whole or not at all, with ``mode`` whatever the umask is. Raises OSError as the system gives it, with
+    the name of the file.
     """
     try:
         if path.read_bytes() == content:
             return False
     except FileNotFoundError:
         pass
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    temporary = aside(path)
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, mode)
     try:
         with os.fdopen(descriptor, "wb") as file:
@@ -29,6 +38,14 @@ def write_atomic(path: Path, content: bytes, mode: int = 0o644) -> bool:
             error.filename = str(path)  # a write knows its descriptor only
         raise
     return True
+
+
+def clear_unfinished(directory: Path) -> None:
+    """Remove what a process that is gone was writing aside when it, or the power, went. Raises OSError."""
+    for path in directory.iterdir():
+        match = _ASIDE.fullmatch(path.name)
+        if match and path.is_file() and not Path("/proc", match[1]).exists():
+            path.unlink(missing_ok=True)
 
 
 def sync(path: Path) -> None:

@@ -7,7 +7,7 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from zerotier_multi.files import write_atomic
+from zerotier_multi.files import clear_unfinished, write_atomic
 from zerotier_multi.homefiles import HomeFiles, is_leftover
 from zerotier_multi.identity import PublicIdentity, secret_is_sound
 from zerotier_multi.units import LOCK
@@ -79,6 +79,8 @@ class HomeChange:
 
 def sync_home(home: Path, wanted: HomeFiles) -> HomeChange:
     """Bring the files of a home up to date; an unchanged one is not touched. Raises OSError."""
+    for directory in (home, home / "networks.d"):
+        clear_unfinished(directory)
     removed = [path for path in _candidates(home) if _is_leftover(home, path, wanted)]
     for path in removed:
         path.unlink()

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import ipaddress
 import json
+import os
 import struct
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -123,6 +125,19 @@ def test_an_unchanged_home_is_not_touched(tmp_path: Path) -> None:
     before = {p: p.stat().st_mtime_ns for p in tmp_path.rglob("*")}
     assert sync_home(tmp_path, wanted).written == ()
     assert {p: p.stat().st_mtime_ns for p in tmp_path.rglob("*")} == before
+
+
+def test_what_a_power_cut_left_half_written_goes(tmp_path: Path) -> None:
+    make_home(tmp_path)
+    plan = controller_free()
+    gone = subprocess.Popen(["true"])
+    gone.wait()
+    for name in (".identity.secret", ".local.conf", f"networks.d/.{NETWORK}.conf"):
+        (tmp_path / f"{name}.{gone.pid}").write_bytes(b"half")
+    held = tmp_path / f".local.conf.{os.getppid()}"  # its writer lives
+    held.write_bytes(b"half")
+    sync_home(tmp_path, home_files(plan, plan.instances[0], A))
+    assert [p for p in tmp_path.rglob(".*.*") if p.is_file()] == [held]
 
 
 def test_a_network_that_is_left_goes(tmp_path: Path) -> None:
