@@ -38,7 +38,7 @@ class Identity:
 
 def configure(steps: Steps, work: Path, configuration: Path, debs: Sequence[Path], mirror: Mirror) -> None:
     """Lay out live-build's directory."""
-    shutil.copytree(configuration, work / "config", symlinks=True)
+    shutil.copytree(configuration, work / "config", symlinks=True, ignore=shutil.ignore_patterns("__pycache__"))
     (work / "config/packages.chroot").mkdir(parents=True, exist_ok=True)
     for deb in debs:
         shutil.copy(deb, work / "config/packages.chroot")

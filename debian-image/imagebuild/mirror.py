@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import subprocess
 from dataclasses import dataclass
 
-from imagebuild.steps import BuildError
+from imagebuild.steps import BuildError, output
 
 SUITE = "bookworm"
 AREAS = "main non-free-firmware"
@@ -28,7 +27,7 @@ class Mirror:
 
 def find_mirror() -> Mirror:
     """Ask apt. Raises :class:`BuildError` when this machine has no lists of Debian 12."""
-    lines = _output(
+    lines = output(
         ["apt-get", "indextargets", "--format", "$(RELEASE) $(REPO_URI)", "Created-By: Packages", "Origin: Debian"]
     )
     found = dict(line.split(maxsplit=1) for line in lines.splitlines())
@@ -40,9 +39,5 @@ def find_mirror() -> Mirror:
             f"apt has no {SUITE}-security, without which no image is built: "
             "add it to /etc/apt/sources.list, then run apt-get update"
         )
-    expiry = _output(["apt-config", "shell", "value", "Acquire::Check-Valid-Until"])
+    expiry = output(["apt-config", "shell", "value", "Acquire::Check-Valid-Until"])
     return Mirror(found[SUITE], security, "false" in expiry)
-
-
-def _output(command: list[str]) -> str:
-    return subprocess.run(command, capture_output=True, text=True, check=True).stdout

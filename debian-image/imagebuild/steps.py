@@ -14,6 +14,18 @@ class BuildError(RuntimeError):
     """The build cannot go on; the text says why and what to do."""
 
 
+def output(command: Sequence[str], cwd: Path | None = None) -> str:
+    """What a program prints. Raises :class:`BuildError` with the program's own reason when it fails."""
+    try:
+        done = subprocess.run(command, cwd=cwd, capture_output=True, text=True, check=False)
+    except OSError as error:
+        raise BuildError(f"{command[0]} cannot be run: {error.strerror}") from None
+    if done.returncode:
+        reason = (done.stderr.strip() or f"exit code {done.returncode}").splitlines()[0]
+        raise BuildError(f"{' '.join(command)} failed: {reason}")
+    return done.stdout.strip()
+
+
 class Steps:
     """The steps of one build and its log."""
 
