@@ -1,8 +1,8 @@
 """``make bench-faults``: what flows notice when a path dies, p50 and p95 over many runs, by the kind of death.
 
-It writes docs/faults.md. Two routers, four instances each, 32 UDP flows that are echoed every 10 ms. "hit" are flows that went over the dead
-path in either direction; their gap is the longest time without an echo. Of the others every lost packet counts, and
-every one whose path has changed.
+It writes docs/faults.md. Two routers, four instances each, 32 UDP flows that are echoed every 10 ms, of IPv4 and then of
+IPv6. "hit" are flows that went over the dead path in either direction; their gap is the longest time without an echo.
+Of the others every lost packet counts, and every one whose path has changed.
 """
 
 from __future__ import annotations
@@ -23,9 +23,11 @@ from rich.table import Table
 
 from lab import Lab, Router
 from lab.flows import Flows
-from lab.scenario import connect, processes, wait_paths
+from lab.scenario import connect, loopback, loopback6, processes, wait_paths
 
 INSTANCES, FLOWS, DEAD, BUCKETS = 4, 32, 2, 128
+FAMILIES = {4: loopback, 6: loopback6}
+TRANSIT = ("10.14.0.0/28", "2001:db8:14::/124")
 
 
 @dataclass(frozen=True)
@@ -96,9 +98,10 @@ class Outcome:
     others: int = 0
 
 
-def run(near: Router, far: Router, fault: Fault, first: int, outcome: Outcome) -> None:
+def run(near: Router, far: Router, family: int, fault: Fault, first: int, outcome: Outcome) -> None:
     """One run: flows, death, what they saw; afterwards all paths are back."""
-    flows = Flows(near, far, FLOWS, first=first)
+    addresses = (FAMILIES[family](near), FAMILIES[family](far))
+    flows = Flows(near, far, FLOWS, first=first, addresses=addresses)
     device = f"zt0p{DEAD}"
     try:
         before = flows.devices
@@ -108,7 +111,7 @@ def run(near: Router, far: Router, fault: Fault, first: int, outcome: Outcome) -
         seen = flows.end()
     finally:
         flows.kill()
-    during = Flows(near, far, FLOWS, first=first)
+    during = Flows(near, far, FLOWS, first=first, addresses=addresses)
     after = during.devices
     during.kill()
     fault.mend(near, far)
@@ -124,7 +127,7 @@ def run(near: Router, far: Router, fault: Fault, first: int, outcome: Outcome) -
         router.wait(lambda r=router: len(processes(r)) == INSTANCES, what="all instances")
         # A path that falls again and again is held down; each run is a first fall.
         router.run(["systemctl", "restart", "zerotier-pathd"])
-    wait_paths([near, far], INSTANCES)
+    wait_paths([near, far], INSTANCES * len(FAMILIES))
     for router in (near, far):
         # Buckets that nobody uses move back, so that each run begins with even shares.
         router.wait(lambda r=router: _least_share(r) >= BUCKETS // INSTANCES - 1, timeout=60, what="even shares of buckets")
@@ -133,7 +136,7 @@ def run(near: Router, far: Router, fault: Fault, first: int, outcome: Outcome) -
 def _least_share(router: Router) -> int:
     answer = router.json(["ip", "-j", "nexthop", "bucket", "list"]) or []
     count = Counter(bucket["bucket"]["nhid"] for bucket in answer)
-    return min(count.values()) if len(count) == INSTANCES else 0
+    return min(count.values()) if len(count) == INSTANCES * len(FAMILIES) else 0
 
 
 def percentile(values: Sequence[float], share: float) -> float:
@@ -142,14 +145,16 @@ def percentile(values: Sequence[float], share: float) -> float:
     return ordered[min(len(ordered) - 1, int(share * len(ordered)))]
 
 
-HEADERS = ("path 2 dies by", "flows hit", "gap p50", "gap p95", "worst", "limit p95", "lost of hit", "others", "lost", "moved")
+HEADERS = (
+    "path 2 dies by", "flows of", "hit", "gap p50", "gap p95", "worst", "limit p95", "lost of hit", "others", "lost", "moved",
+)  # fmt: skip
 _PAGE = """# What flows notice when a path dies
 
 `make bench-faults` measures this and writes this page. Two routers on one machine ({cpus} CPUs, {engine}), {instances}
-instances each, probes every 200 ms x 3, {flows} UDP flows of 100 packets/s each that are echoed. Path 2 dies in the middle of
-it, {runs} times by each kind of death, every time with flows of its own. A flow is hit when it went over path 2 in
-either direction; its gap is the longest time without an echo, so nothing below 10 ms shows. Times are in ms. Of the
-other flows every lost packet counts, and every one whose path has changed.
+instances each, transit networks of both families, probes every 200 ms x 3, {flows} UDP flows of 100 packets/s each that
+are echoed. Path 2 dies in the middle of it, {runs} times by each kind of death, every time with flows of its own. A flow
+is hit when it went over path 2 in either direction; its gap is the longest time without an echo, so nothing below 10 ms
+shows. Times are in ms. Of the other flows every lost packet counts, and every one whose path has changed.
 
 {table}
 """
@@ -157,16 +162,16 @@ other flows every lost packet counts, and every one whose path has changed.
 
 def markdown(rows: Sequence[Sequence[str]]) -> str:
     """A table for the page."""
-    lines = [HEADERS, ["---"] + ["---:"] * (len(HEADERS) - 1), *rows]
+    lines = [HEADERS, ["---"] * 2 + ["---:"] * (len(HEADERS) - 2), *rows]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
-def row(fault: Fault, outcome: Outcome) -> list[str]:
+def row(fault: Fault, family: int, outcome: Outcome) -> list[str]:
     """What the runs of a fault came to, in words."""
     times = (statistics.median(outcome.gaps), percentile(outcome.gaps, 0.95), max(outcome.gaps))
     limit = f"{fault.limit * 1e3:.0f}" if fault.limit else "no loss"
     counts = (outcome.hit_lost, outcome.others, outcome.others_lost, outcome.others_moved)
-    return [fault.name, str(len(outcome.gaps)), *(f"{t * 1e3:.0f}" for t in times), limit, *map(str, counts)]
+    return [fault.name, f"IPv{family}", str(len(outcome.gaps)), *(f"{t * 1e3:.0f}" for t in times), limit, *map(str, counts)]
 
 
 def main() -> int:
@@ -180,25 +185,25 @@ def main() -> int:
     rows: list[list[str]] = []
     table = Table(title=f"{INSTANCES} instances, {FLOWS} UDP flows of 100 packets/s each, echoed; {arguments.runs} runs; ms")
     for title in HEADERS:
-        table.add_column(title, justify="left" if title.startswith("path") else "right")
+        table.add_column(title, justify="left" if title in HEADERS[:2] else "right")
     good = True
     chosen = [f for n, f in enumerate(FAULTS, start=1) if not arguments.only or n in arguments.only]
     with Lab(arguments.debs) as lab:
         near, far = lab.add_routers(["R1", "R2"])
-        connect([near, far], INSTANCES)
+        connect([near, far], INSTANCES, transit=TRANSIT, families=tuple(FAMILIES))
         for router in (near, far):
             router.must_configure("set interfaces zerotier zt0 balance resilient idle-timer 1")
         numbers = itertools.count()
-        for fault in chosen:
+        for family, fault in itertools.product(FAMILIES, chosen):
             outcome = Outcome()
             for number in range(arguments.runs):
                 # Buckets that are in use stay where they are, so every run has flows of its own.
-                run(near, far, fault, 20000 + FLOWS * next(numbers), outcome)
-                print(f"{fault.name}: {number + 1}/{arguments.runs}", file=sys.stderr)
+                run(near, far, family, fault, 20000 + FLOWS * next(numbers), outcome)
+                print(f"IPv{family}, {fault.name}: {number + 1}/{arguments.runs}", file=sys.stderr)
             worst = percentile(outcome.gaps, 0.95)
             good &= worst <= fault.limit if fault.limit is not None else outcome.hit_lost == 0
             good &= outcome.others_lost == outcome.others_moved == 0
-            rows.append(row(fault, outcome))
+            rows.append(row(fault, family, outcome))
             table.add_row(*rows[-1])
         engine = Path(near.run(["readlink", f"/proc/{processes(near)[1]}/exe"]).stdout.strip()).name
     Console(width=130).print(table)
