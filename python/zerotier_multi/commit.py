@@ -1,4 +1,5 @@
-"""A commit of one bundle: check, write, start. It declares and starts; it does not wait for TAPs or peers.
+"""A commit of one bundle: check, write, start. It declares and starts; it does not wait for TAPs or peers, except
+between two instances that carry traffic and have to be restarted.
 
 Every step compares with what stands, so that an unchanged commit touches nothing and an interrupted one is
 finished by the next.
@@ -6,12 +7,12 @@ finished by the next.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from zerotier_multi import box, names, systemd
+from zerotier_multi import box, names, restarts, systemd
 from zerotier_multi.bundle import Bundle, parse_bundle
 from zerotier_multi.checks import check_bundle, check_on_box, check_together, choose_engine, warnings
 from zerotier_multi.engine import IdentityError, generate_identities
@@ -105,6 +106,7 @@ def apply(change: Change) -> list[str]:
     units = {i.unit: i for i in instances}
     try:
         gone = [unit for unit in systemd.loaded_instances(change.bundle) if unit not in units]
+        _drain(change.bundle, gone)
         _publish(change)
         systemd.systemctl("start", names.PATHD_UNIT)
         problems = _sync()
@@ -113,14 +115,25 @@ def apply(change: Change) -> list[str]:
             systemd.systemctl("reset-failed", *gone, check=False)
         digests = {i.unit: _files(change.plan, i).restart_digest for i in instances} if change.plan else {}
         systemd.apply_dropins({i.unit: dropin(i, digests[i.unit]) for i in instances}, gone)
-        _start(units, digests)
-        if not published_plans():
+        _start(change.bundle, units, digests)
+        if not published_plans() and not problems:  # it still has something to take away
             systemd.systemctl("stop", names.PATHD_UNIT)
     except OSError as error:
         raise CommitError(_disk(change.bundle, error)) from None
     except (systemd.SystemdError, PathdError) as error:
         raise CommitError(f"interfaces zerotier {change.bundle}: {error}") from None
     return problems
+
+
+def _drain(bundle: str, units: Collection[str]) -> None:
+    """Have the far end leave paths that go, so that nothing of its own is under way to them when they are gone."""
+    plan = next((plan for plan in published_plans() if plan.bundle == bundle), None)
+    devices = [i.device for i in plan.instances if i.unit in units] if plan else []
+    try:
+        if devices:
+            ask({"op": "drain", "devices": devices})
+    except PathdError:
+        return  # it does not run, or it will say so when it has to follow the new plan
 
 
 def _publish(change: Change) -> None:
@@ -136,7 +149,7 @@ def _sync() -> list[str]:
     return [str(problem) for problem in ask({"op": "sync"}).get("problems", [])]
 
 
-def _start(units: Mapping[str, InstancePlan], digests: Mapping[str, str]) -> None:
+def _start(bundle: str, units: Mapping[str, InstancePlan], digests: Mapping[str, str]) -> None:
     """Start what does not run, restart what runs under other settings, move what is pinned elsewhere."""
     everywhere = [cpu.number for cpu in box.own_topology()]
     states = systemd.unit_states(list(units))
@@ -146,13 +159,12 @@ def _start(units: Mapping[str, InstancePlan], digests: Mapping[str, str]) -> Non
         if unit in idle or not states[unit].pid:
             continue
         if systemd.started_digest(states[unit].pid) != digests[unit]:
-            stale.append(unit)
+            stale.append(instance)
         else:
             systemd.repin(states[unit].pid, instance.cpus, everywhere)
-    if stale:
-        ask({"op": "drain", "devices": [units[unit].device for unit in stale]})
-        systemd.systemctl("restart", "--no-block", *stale)
     if idle:
         systemd.systemctl("reset-failed", *idle, check=False)
         systemd.systemctl("start", *idle)
+    if stale:
+        restarts.restart(bundle, stale)
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from lab import LabError, Router
+from lab import Lab, LabError, Router
 from lab.scenario import loopback, member_bytes, paths_up, processes, reach, status, wait_paths
 
 ZT = "set interfaces zerotier zt0"
@@ -28,12 +28,12 @@ def snapshot(router: Router) -> dict[str, str]:
 class Flow:
     """A UDP stream that its ports keep on one path, which must not lose a packet while something changes."""
 
-    def __init__(self, client: Router, server: Router, port: int) -> None:
+    def __init__(self, client: Router, server: Router, port: int, seconds: int = 8) -> None:
         self.server = server.popen(["iperf3", "-s", "-1", "-p", str(port)])
         server.wait(lambda: f":{port} " in server.run(["ss", "-Hltn"]).stdout, what="iperf3 server")
         before = member_bytes(client)
         self.client = client.popen(
-            ["iperf3", "-J", "-c", loopback(server), "-B", loopback(client), "-p", str(port), "-t", "8", "-i", "0.5",
+            ["iperf3", "-J", "-c", loopback(server), "-B", loopback(client), "-p", str(port), "-t", str(seconds), "-i", "0.5",
              "-u", "-b", "5M", "-l", "1200"]
         )
         self.device = client.wait(
@@ -48,7 +48,7 @@ class Flow:
 
     def lost(self) -> int:
         """Packets lost on the way, once the stream has ended; it must have flowed all the time."""
-        text, _ = self.client.communicate(timeout=40)
+        text, _ = self.client.communicate(timeout=60)
         self.server.wait(timeout=10)
         report = json.loads(text)
         assert all(i["sum"]["bytes"] > 0 for i in report["intervals"])
@@ -65,11 +65,11 @@ def flow(pair: list[Router]) -> Iterator[list[Flow]]:
         item.server.kill()
 
 
-def flow_on(pair: list[Router], devices: set[str], made: list[Flow]) -> Flow:
+def flow_on(pair: list[Router], devices: set[str], made: list[Flow], seconds: int = 8) -> Flow:
     """A flow over one of these devices; ports are tried until the hash takes it there."""
     for port in range(5300, 5330):
         try:
-            item = Flow(pair[0], pair[1], port)
+            item = Flow(pair[0], pair[1], port, seconds)
         except LabError:  # hashed to a path that is not through yet
             continue
         made.append(item)
@@ -118,6 +118,37 @@ def test_a_port_change_restarts_that_instance_alone(pair: list[Router], flow: li
     r1.wait(lambda: r1.run(["ping", "-c1", "-W1", "-I", "zt0p3", "10.14.0.10"], check=False).returncode == 0, what="echo on path 3")
     assert item.lost() == 0
     r1.must_configure("delete interfaces zerotier zt0 instance 3")
+    wait_paths(pair, 4)
+
+
+def test_what_restarts_all_instances_restarts_them_in_turn(pair: list[Router], flow: list[Flow]) -> None:
+    r1, _r2 = pair
+    item = flow_on(pair, {"zt0p1", "zt0p2", "zt0p3", "zt0p4"}, flow, seconds=20)
+    before = processes(r1)
+    r1.must_configure(f"{ZT} mtu 1380")
+    wait_paths(pair, 4)
+    after = processes(r1)
+    assert sorted(after) == sorted(before) and not set(after.values()) & set(before.values())
+    assert item.client.poll() is None, "the flow has seen all of it"
+    assert item.lost() == 0
+    r1.must_configure("delete interfaces zerotier zt0 mtu")
+    wait_paths(pair, 4)
+
+
+def test_paths_that_the_far_end_takes_away_over_a_slow_link(lab: Lab, pair: list[Router], flow: list[Flow]) -> None:
+    """What is under way to them when the far end decides has still to arrive."""
+    for router in pair:
+        lab.underlay.netem(router.name, delay_ms=40)
+    try:
+        wait_paths(pair, 4)
+        item = flow_on(pair, {"zt0p3", "zt0p4"}, flow, seconds=10)
+        pair[1].must_configure(f"{ZT} instances 2")
+        pair[0].wait(lambda: paths_up(pair[0]) == 2, what="2 paths")
+        assert item.lost() == 0
+    finally:
+        for router in pair:
+            lab.underlay.clear(router.name)
+    pair[1].must_configure(f"{ZT} instances 4")
     wait_paths(pair, 4)
 
 
@@ -185,11 +216,13 @@ def test_the_daemon_takes_over_without_a_gap_after_a_kill(pair: list[Router], fl
     assert item.lost() == 0
 
 
-def test_a_killed_instance_comes_back_alone(pair: list[Router]) -> None:
+@pytest.mark.parametrize("signal", ["KILL", "ABRT", "TERM"])
+def test_an_instance_that_ends_comes_back_alone(pair: list[Router], signal: str) -> None:
+    """However it ends, by itself or not; systemd is quicker than zerotier-pathd, which would wait 15 s."""
     r1 = pair[0]
     before = processes(r1)
-    r1.run(["kill", "-KILL", str(before[2])])
-    r1.wait(lambda: processes(r1).get(2) not in (None, before[2]), what="instance 2 anew")
+    r1.run(["kill", f"-{signal}", str(before[2])])
+    r1.wait(lambda: processes(r1).get(2) not in (None, before[2]), timeout=10, what="instance 2 anew")
     wait_paths(pair, 4)
     assert {k: p for k, p in processes(r1).items() if k != 2} == {k: p for k, p in before.items() if k != 2}
     r1.wait(lambda: r1.run(["ping", "-c1", "-W1", "-I", "zt0p2", "10.14.0.6"], check=False).returncode == 0, what="echo on path 2")

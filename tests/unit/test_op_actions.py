@@ -15,6 +15,7 @@ from types import ModuleType
 import pytest
 from lxml import etree
 from tests.unit.op_box import PLAN
+from zerotier_multi import restarts
 from zerotier_multi.engine import generate_identity
 from zerotier_multi.identity import PublicIdentity
 from zerotier_multi.op import actions, gather
@@ -58,6 +59,7 @@ def box(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Box]:
         (home / "identity.secret").write_text(secret)
         (home / "identity.public").write_text(secret[:141])
     monkeypatch.setattr(actions, "ask", made.ask)
+    monkeypatch.setattr(restarts, "ask", made.ask)
     monkeypatch.setattr(actions.systemd, "systemctl", made.systemctl)
     monkeypatch.setattr(actions, "plan_of", lambda _bundle: plan)
     monkeypatch.setattr(actions, "_device_index", lambda instance: made.index[instance.device])

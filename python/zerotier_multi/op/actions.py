@@ -23,6 +23,7 @@ from zerotier_multi.op.gather import ask_instance, instance_of, plan_of, require
 from zerotier_multi.op.peer import SILENCE, SILENCE_ROOTS, live_address
 from zerotier_multi.pathd.control import PathdError, ask
 from zerotier_multi.plan import InstancePlan, Plan
+from zerotier_multi.restarts import paths_up
 from zerotier_multi.rtnl import Rtnl
 
 PATIENCE = 40.0  # seconds until an instance that was restarted must carry traffic again
@@ -90,10 +91,9 @@ def _device_index(instance: InstancePlan) -> int | None:
 def _paths_up(plan: Plan, instance: InstancePlan) -> set[tuple[str, int]]:
     """Paths of an instance that carry traffic. Raises :class:`Unavailable` when the daemon does not answer."""
     try:
-        told = ask({"op": "status"})["bundles"][plan.bundle]["paths"]
-    except (PathdError, KeyError) as error:
+        return paths_up(plan.bundle, instance.number)
+    except PathdError as error:
         raise Unavailable(f"{error}; nothing can be restarted without interruption while it does not") from None
-    return {(p["remote"], p["family"]) for p in told if p["instance"] == instance.number and p["state"] == "up"}
 
 
 def _live_peers(plan: Plan, instance: InstancePlan) -> set[str]:
