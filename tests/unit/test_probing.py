@@ -229,15 +229,25 @@ def test_the_filters_part_what_is_urgent_from_the_rest(family: int, header: int)
         probe = wire.encode(wire.Probe(1, urgent, 1, 800, 1, 1, 1, 1), family, 7)
         reply = bytes([wire.ECHO_REPLY[family]]) + probe[1:]
         other = probe[:8] + b"\0\0\0\0" + probe[12:]
-        assert bpf(wire.packet_filter(family, True), begin + probe) is urgent
-        assert bpf(wire.packet_filter(family, False), begin + probe) is not urgent
-        assert bpf(wire.packet_filter(family, True), begin + reply) is False
-        assert bpf(wire.packet_filter(family, False), begin + reply) is True
-        assert not any(bpf(wire.packet_filter(family, kind), begin + other) for kind in (True, False))
+        for device in (7, 8, 9):
+            wakes, waits = (wire.packet_filter(family, kind, (7, 8, 9)) for kind in (True, False))
+            assert bpf(wakes, begin + probe, device) is urgent
+            assert bpf(waits, begin + probe, device) is not urgent
+            assert bpf(wakes, begin + reply, device) is False
+            assert bpf(waits, begin + reply, device) is True
+            assert not any(bpf(program, begin + other, device) for program in (wakes, waits))
+        for devices in ((7, 8, 9), ()):
+            assert not any(bpf(wire.packet_filter(family, kind, devices), begin + probe, 10) for kind in (True, False))
 
 
-def bpf(program: list[tuple[int, int, int, int]], packet: bytes) -> bool:
+def test_more_devices_than_a_jump_can_pass_are_not_told_apart() -> None:
+    probe = bytes([0x45]) + bytes(19) + wire.encode(wire.Probe(1, True, 1, 800, 1, 1, 1, 1), 4, 7)
+    assert bpf(wire.packet_filter(4, True, range(1, 251)), probe, 1) and bpf(wire.packet_filter(4, True, range(1, 400)), probe, 500)
+
+
+def bpf(program: list[tuple[int, int, int, int]], packet: bytes, device: int) -> bool:
     """Runs a classic BPF program as the kernel does, as far as the filters use it."""
+    assert all(true < 256 and false < 256 for _code, true, false, _k in program)
     a = x = at = 0
     while True:
         code, true, false, k = program[at]
@@ -245,6 +255,8 @@ def bpf(program: list[tuple[int, int, int, int]], packet: bytes) -> bool:
         match code:
             case 0xB1:
                 x = (packet[k] & 0xF) * 4
+            case 0x20 if k == 0xFFFFF008:
+                a = device
             case 0x20:
                 a = int.from_bytes(packet[k : k + 4], "big")
             case 0x30:

@@ -35,6 +35,7 @@ class Health:
     _vouched: float = 0.0  # when the remote last said that our probes reach it
     _counted_from: int = 0  # probes before this one do not count as lost: the path was not there yet
     _answers: int = 0  # bit n: the n-th probe from the last was answered
+    _times: deque[float] = field(default_factory=lambda: deque(maxlen=HISTORY))  # when the last probes went out
 
     @property
     def _margin(self) -> float:
@@ -57,8 +58,14 @@ class Health:
         """A probe goes out; its number."""
         self._sent += 1
         self._open.append((self._sent, now))
+        self._times.append(now)
         self._answers = self._answers << 1 & (1 << HISTORY) - 1
         return self._sent
+
+    def sent_at(self, number: int) -> float | None:
+        """When the probe of that number (modulo 65536) went out; None when that is too long ago."""
+        back = (self._sent - number) % 65536
+        return self._times[-1 - back] if back < len(self._times) else None
 
     def answered(self, number: int, rtt: float) -> None:
         """The probe of that number (modulo 65536) was answered, ``rtt`` seconds after it went out."""

@@ -29,8 +29,9 @@ _MANY = 4096  # packets of one reading, so that a flood holds nobody up
 _IP_PKTINFO, _IP_TOS, _IP_TTL = 8, 1, 2
 _IPV6_PKTINFO, _IPV6_RECVPKTINFO, _IPV6_UNICAST_HOPS = 50, 49, 16
 _IPV6_RECVHOPLIMIT, _IPV6_HOPLIMIT, _IPV6_TCLASS = 51, 52, 67
-_SO_TIMESTAMPNS = 35
+_SO_TIMESTAMPNS, _SO_ATTACH_FILTER = 35, 26
 _SO_PRIORITY, _CONTROL = 12, 7
+_SO_RCVBUFFORCE, _ROOM = 33, 1 << 22  # bytes: 64-fold probes over many paths come back within one interval
 _HOPS = 255  # what comes from further away has fewer left (RFC 5082)
 _CS6 = 0xC0
 
@@ -49,6 +50,7 @@ class Target:
     source: str
     interval: float
     multiplier: int
+    vrf: int = 0  # ifindex of the VRF that the device is in
 
 
 @dataclass
@@ -81,6 +83,7 @@ class Prober:
         self._told: dict[tuple[str, str, int], tuple[int, int]] = {}
         self._verdicts: dict[int, tuple[bool, bool]] = {}  # path -> (answers come, the remote refuses it), as reported
         self._in_use: set[int] = set()  # paths that are in the kernel's groups
+        self._devices: set[int] = set()  # ifindexes that probes are taken from
         self._identifier = int.from_bytes(os.urandom(2), "big")
         self._read_at = time.monotonic()
         self.wake: float | None = None  # when :meth:`work` has something to do (monotonic)
@@ -106,8 +109,19 @@ class Prober:
             if path not in self._states:
                 self._begin(target, now, path in in_use)
             self._states[path].drained = path in drained
+        self._listen({index for s in self._states.values() for index in (s.target.index, s.target.vrf) if index})
         self._announce(now)
         self._set_wake()
+
+    def _listen(self, devices: set[int]) -> None:
+        """Take probes from these devices only; anybody can send something that looks like one to any other."""
+        if devices == self._devices:
+            return
+        self._devices = devices
+        for urgent, sockets in ((True, self._urgent), (False, self._calm)):
+            for family, sock in sockets.items():
+                if sock:
+                    _attach(sock, wire.packet_filter(family, urgent, sorted(devices)))
 
     def _begin(self, target: Target, now: float, up: bool) -> None:
         self._identifier = (self._identifier + 1) % 65536
@@ -258,20 +272,25 @@ class Prober:
 
     def _send(self, states: Collection[_State], now: float, urgent: bool) -> None:
         seen = {group: self._seen(group, now) for group in {state.group for state in states}}
+        packets: list[tuple[_State, bytes, int]] = []
         for state in states:
             target = state.target
             good_ms = min(65535, int(target.interval * (target.multiplier + 1) * 1000))
             copies = COPIES[min(state.health.missing(now), len(COPIES) - 1)] if state.health.up else 1
-            number = state.health.sent(now)
+            at = time.monotonic()
+            number = state.health.sent(at)
             told = self._told.get(state.group, (0, 0))
             use = self._use(target.bundle, target.instance)
             percent = None if use is None else round(100 * use)
             probe = wire.Probe(
-                number, urgent, target.instance, good_ms, time.monotonic_ns(), *told, seen[state.group], percent
+                number, urgent, target.instance, good_ms, int(at * 1e9), *told, seen[state.group], percent
             )
-            packet = wire.encode(probe, target.family, state.identifier)
-            for _ in range(copies):
-                state.send(packet)
+            packets.append((state, wire.encode(probe, target.family, state.identifier), copies))
+        # In turn, so that answers of one path do not fill our own queue before another one's come.
+        for copy in range(max((copies for _state, _packet, copies in packets), default=0)):
+            for state, packet, copies in packets:
+                if copy < copies:
+                    state.send(packet)
 
     # -- what comes
 
@@ -306,8 +325,9 @@ class Prober:
         if reply:
             state = self._by_identifier.get(identifier)
             if state and (state.target.index, state.target.via) == (index, source):
-                rtt = max(0.0, arrival - probe.sent / 1e9)
-                state.health.answered(probe.sequence, rtt)
+                sent = state.health.sent_at(probe.sequence)  # by our own memory: an answer may say anything
+                if sent is not None:
+                    state.health.answered(probe.sequence, max(0.0, arrival - sent))
             return
         state = self._by_source.get((index, source))
         if state and hops == _HOPS:
@@ -327,9 +347,11 @@ def _open(family: int, urgent: bool) -> socket.socket | None:
         sock = socket.socket(kind, socket.SOCK_RAW | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC, protocol)
     except OSError:
         return None
-    value, alive = wire.sock_fprog(wire.packet_filter(family, urgent))
-    sock.setsockopt(socket.SOL_SOCKET, socket.SO_ATTACH_FILTER if hasattr(socket, "SO_ATTACH_FILTER") else 26, value)
-    del alive
+    _attach(sock, wire.packet_filter(family, urgent, ()))
+    try:
+        sock.setsockopt(socket.SOL_SOCKET, _SO_RCVBUFFORCE, _ROOM)
+    except OSError:  # wants CAP_NET_ADMIN in the first user namespace
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _ROOM)
     sock.setsockopt(socket.SOL_SOCKET, _SO_TIMESTAMPNS, 1)
     sock.setsockopt(socket.SOL_SOCKET, _SO_PRIORITY, _CONTROL)
     if family == 4:
@@ -340,6 +362,12 @@ def _open(family: int, urgent: bool) -> socket.socket | None:
         for option, setting in options:
             sock.setsockopt(socket.IPPROTO_IPV6, option, setting)
     return sock
+
+
+def _attach(sock: socket.socket, program: list[tuple[int, int, int, int]]) -> None:
+    value, alive = wire.sock_fprog(program)
+    sock.setsockopt(socket.SOL_SOCKET, _SO_ATTACH_FILTER, value)
+    del alive
 
 
 def _sender(sock: socket.socket | None, target: Target) -> Callable[[bytes], None]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import ctypes
 import struct
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 MAGIC = 0x7A746D31  # "ztm1"; another format gets another one
@@ -90,10 +91,27 @@ def decode(packet: bytes, family: int) -> tuple[bool, int, Probe] | None:
 _LDX_MSH, _LD_W_IND, _LD_B_IND, _LD_W_ABS, _LD_B_ABS = 0xB1, 0x40, 0x50, 0x20, 0x30
 _JEQ, _JSET, _RET = 0x15, 0x45, 0x06
 _ALL, _NONE = 0x40000, 0
+_IFINDEX = 0xFFFFF008  # SKF_AD_OFF + SKF_AD_IFINDEX: not in the packet
+_MOST_DEVICES = 250  # a jump goes no further
 
 
-def packet_filter(family: int, urgent: bool) -> list[tuple[int, int, int, int]]:
-    """A filter for a raw socket: urgent requests only, or every other request and all replies."""
+def packet_filter(family: int, urgent: bool, devices: Sequence[int]) -> list[tuple[int, int, int, int]]:
+    """A filter for a raw socket: urgent requests only, or every other request and all replies.
+
+    Only of ``devices``, by ifindex (in a VRF the kernel may name that one instead); of none when there are none.
+    """
+    return [*_from(devices), *_probes(family, urgent)]
+
+
+def _from(devices: Sequence[int]) -> list[tuple[int, int, int, int]]:
+    count = len(devices)
+    if count > _MOST_DEVICES:
+        return []
+    tests = [(_JEQ, count - n, 0, device) for n, device in enumerate(devices)]
+    return [(_LD_W_ABS, 0, 0, _IFINDEX), *tests, (_RET, 0, 0, _NONE)]
+
+
+def _probes(family: int, urgent: bool) -> list[tuple[int, int, int, int]]:
     word, byte = (_LD_W_IND, _LD_B_IND) if family == 4 else (_LD_W_ABS, _LD_B_ABS)
     begin = [(_LDX_MSH, 0, 0, 0)] if family == 4 else []
     magic, flags = _ICMP.size, _ICMP.size + 4
