@@ -19,6 +19,7 @@ from zerotier_multi import names
 
 _LIMIT = 65536
 _PATIENCE = 5.0
+_CLIENTS = 32  # that may be silent at once; anybody on the router may connect
 
 Request = dict[str, Any]
 Handler = Callable[[Request, bool], Request]
@@ -51,6 +52,7 @@ class ControlSocket:
 
     def __init__(self, selector: selectors.BaseSelector, handler: Handler, path: Path = names.CONTROL_SOCKET) -> None:
         self._selector, self._handler = selector, handler
+        self._clients: list[socket.socket] = []  # the oldest first
         path.unlink(missing_ok=True)
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC)
         self._socket.bind(str(path))
@@ -63,6 +65,9 @@ class ControlSocket:
             client, _ = self._socket.accept()
         except OSError:
             return
+        if len(self._clients) >= _CLIENTS:
+            self._drop(self._clients[0])
+        self._clients.append(client)
         client.setblocking(False)
         buffer = bytearray()
         self._selector.register(client, selectors.EVENT_READ, lambda: self._read(client, buffer))
@@ -77,10 +82,16 @@ class ControlSocket:
         buffer += data
         if b"\n" not in buffer and data and len(buffer) < _LIMIT:
             return
-        self._selector.unregister(client)
-        with client:
+        try:
             if b"\n" in buffer:
                 self._answer(client, bytes(buffer).partition(b"\n")[0])
+        finally:
+            self._drop(client)
+
+    def _drop(self, client: socket.socket) -> None:
+        self._clients.remove(client)
+        self._selector.unregister(client)
+        client.close()
 
     def _answer(self, client: socket.socket, line: bytes) -> None:
         try:

@@ -64,7 +64,11 @@ class Hangs:
 
     def _ask(self, unit: str, record: Record, now: float) -> None:
         record.asked_at = now
-        connection = socket.socket(socket.AF_INET, socket.SOCK_STREAM | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC)
+        try:
+            connection = socket.socket(socket.AF_INET, socket.SOCK_STREAM | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC)
+        except OSError:  # our own trouble says nothing about the instance
+            self._settle(record, silent=record.silent)
+            return
         record.connection = connection
         connection.connect_ex(("127.0.0.1", self._ports[unit]))
         self._selector.register(
