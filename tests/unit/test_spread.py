@@ -149,6 +149,12 @@ def test_weights_of_an_earlier_daemon_are_taken_over() -> None:
     assert world.weights.of(GROUP.group_id) == dict(zip(PATHS, (20, 40, 34, 34), strict=True))
 
 
+def test_a_path_that_was_away_when_weights_were_taken_comes_back_with_a_fair_one() -> None:
+    world = World({})
+    world.weights.standing({GROUP.group_id: NextHopGroup(GROUP.group_id, PATHS[:3], 128, 10, (30, 40, 20))})
+    assert world.weights.of(GROUP.group_id) == dict(zip(PATHS, (30, 40, 20, 30), strict=True))
+
+
 def test_the_buckets_are_looked_at_only_while_a_path_is_full() -> None:
     world = World({3: 1.0})
     world.weights.standing({GROUP.group_id: NextHopGroup(GROUP.group_id, PATHS, 128, 10)})

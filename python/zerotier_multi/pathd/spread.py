@@ -188,8 +188,16 @@ class Spread:
         self._rest = FIRST_REST if now - self._rest_until > LONGEST_REST else min(LONGEST_REST, 2 * self._rest)
         self._rest_until, self._forced = now + self._rest, None
 
+    def of(self, paths: Iterable[int]) -> dict[int, int]:
+        """Weights of these paths; one that was away when they were measured gets the mean of the others. Empty: all the same."""
+        if not self.weights:
+            return {}
+        mean = max(1, round(sum(self.weights.values()) / len(self.weights)))
+        return {path: self.weights.get(path, mean) for path in paths}
+
     def _current(self, members: Sequence[Member]) -> dict[int, int]:
-        return apportion({m.path: float(self.weights.get(m.path, 0) or self.buckets / len(members)) for m in members}, self.buckets)
+        paths = [m.path for m in members]
+        return apportion(self.of(paths) or dict.fromkeys(paths, 1), self.buckets)
 
     def _go_back(self, members: Sequence[Member]) -> Step | None:
         """Half of the way to the base; None where it is near."""

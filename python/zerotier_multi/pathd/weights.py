@@ -92,7 +92,7 @@ class Weights:
     def of(self, group: int) -> Mapping[int, int] | None:
         """Weights by path of a group, by its id in the plan; None where it has those of the configuration."""
         found = self._groups.get(group)
-        return found.spread.weights or None if found else None
+        return found.spread.of(found.group.members) or None if found else None
 
     def forced(self, group: int) -> bool:
         """Whether buckets of the group are being moved although they are busy."""
