@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import struct
 from dataclasses import replace
@@ -91,6 +92,13 @@ def test_from_nothing_to_the_plan_and_then_nothing_more() -> None:
     assert step(have)[1] == []
 
 
+def test_addresses_that_no_plan_wants_go_and_those_of_the_kernel_stay() -> None:
+    have = settle(Observed(links=all_taps()))
+    stale = {Address(12, "10.99.0.1/30"), Address(12, "169.254.10.1/30"), Address(12, "2001:db8::1/126")}
+    have.addresses |= {*stale, Address(12, "fe80::1/64"), Address(99, "10.99.0.1/30")}
+    assert {a.what for a in step(have)[1] if isinstance(a, Remove)} == stale
+
+
 def test_weights_are_those_of_the_members_that_stand() -> None:
     heavy = make_plan(bundle(EXAMPLE + "instance 2 weight 3\ninstance 4 weight 2"), tuple(Cpu(n, n) for n in range(4)), "/usr/sbin/ztnode")
     have = settle(Observed(links=all_taps()), plans=(heavy,))
@@ -110,6 +118,7 @@ def test_routes_of_a_remote_without_paths_go_unless_they_shall_stay() -> None:
     kept = replace(PLAN, keep_routes=True)
     want, _ = step(have, usable=none, plans=(kept,))
     assert want.routes == have.routes and want.groups[GROUP].members == PLAN.groups[0].members
+    assert want.carrying == set(), "they stay in the group, and are dead all the same"
     # At the start too, but only once the paths have had their time.
     fresh = settle(Observed(links=all_taps()), usable=none)
     assert GROUP in step(fresh, now=100.0, first=100.0, usable=none, plans=(kept,))[0].waiting
@@ -230,6 +239,18 @@ def test_router_wide_settings_are_raised_told_when_they_drift_and_put_back(tmp_p
     assert [(root / name).read_text() for name in (*HASH_POLICIES, HASH_SEED)] == ["0"] * 3
 
 
+def test_a_full_disk_is_told_and_the_settings_are_held_all_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> bool:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    root, memory = settings(tmp_path / "sys"), tmp_path / "memory.json"
+    held = Sysctls(memory, root)
+    monkeypatch.setattr("zerotier_multi.pathd.sysctls.write_atomic", full)
+    problems, _drifted = held.hold(router_wide([PLAN]))
+    assert problems == [f"{memory} cannot be written (No space left on device)"]
+    assert (root / HASH_POLICIES[0]).read_text() == "1"
+
+
 def test_a_setting_that_was_right_before_is_left_alone(tmp_path: Path) -> None:
     root = settings(tmp_path / "sys", "1")
     held = Sysctls(tmp_path / "memory.json", root)
@@ -271,6 +292,11 @@ def test_a_missing_device_is_started_again_less_and_less_often() -> None:
     gaps = [b - a for a, b in zip(moments, moments[1:], strict=False)]
     assert moments[0] == FIRST and gaps[:3] == [30, 60, 120] and max(gaps) == LONGEST
     assert revival.due([], now) == [] and revival.wake is None
+    # One that comes and soon goes again is not tried as if nothing had been.
+    assert revival.due(["zt0p1"], now + 10) == [] and revival.wake == now + 10 + LONGEST
+    # One that has been there for long enough is.
+    assert revival.due([], now + 20) == revival.due([], now + 20 + LONGEST) == []
+    assert revival.due(["zt0p1"], now + 400) == [] and revival.wake == now + 400 + FIRST
 
 
 def test_only_our_routes_and_our_devices_neighbours_matter() -> None:

@@ -109,11 +109,17 @@ def _prune(want: Desired, have: Observed) -> Iterable[Action]:
     managed = _managed_indexes(want, have)
     yield from (Remove(n) for n in sorted(have.neighbours - want.neighbours, key=_order) if n.index in managed)
     for address in sorted(have.addresses - want.addresses, key=_order):
-        if address.index in managed and not ipaddress.ip_interface(address.interface).is_link_local:
+        if address.index in managed and not _from_the_kernel(address):
             yield Remove(address)
     for name, link in sorted(have.links.items()):
         if link.group == names.DEVICE_GROUP and name not in want.own_devices:
             yield DeleteDevice(name, link.index)
+
+
+def _from_the_kernel(address: Address) -> bool:
+    """Whether the kernel has given it to the device by itself; it gives no IPv4 address."""
+    interface = ipaddress.ip_interface(address.interface)
+    return interface.version == 6 and interface.is_link_local
 
 
 def _place(route: Route) -> tuple[str, int, int]:

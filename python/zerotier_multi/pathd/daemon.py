@@ -45,6 +45,7 @@ AUDIT = 60.0  # seconds between looks without an event, for what has no event
 RETRY = 1.0  # seconds until a refused action is tried again
 LOSS = 3.0  # seconds after which an instance that runs and has lost its device is started anew
 DRAIN_PATIENCE = 0.5  # seconds that the remotes get to leave a path that is drained
+DRAIN_LIMIT = 60.0  # seconds that a path stays drained while its device is the same: the restart did not come about
 MAX_PASSES = 8  # every pass brings the state nearer; more would be a fight with somebody
 
 # The prober's verdicts in the words of the status.
@@ -89,13 +90,14 @@ class Daemon:
         self._plans = Plans()
         self._plan_list: list[Plan] = []
         self._resilient = supports_resilient_groups(self._rtnl)
-        self._drained: dict[str, int] = {}  # device -> ifindex that carries no new traffic
+        self._drained: dict[str, tuple[int, float]] = {}  # device -> (ifindex that carries no new traffic, until when)
         self._waiting_since: dict[int, float] = {}  # group -> when it began to wait for its members
         self._revival = Revival()
         self._losses = Revival(first=LOSS)
         self._problems: list[str] = []
         self._observed = Observed()
-        self._up: set[int] = set()
+        self._used: set[int] = set()  # next hops that are in a group
+        self._up: set[int] = set()  # those of them that work
         self._managed: set[int] = set()  # ifindexes of our devices
         self._retry: float | None = None
         self._wake: float | None = None
@@ -129,7 +131,7 @@ class Daemon:
                 self._hangs.work(now)
             if (due := self._weights.wake) is not None and due <= now:
                 self._weights.work(now)
-            if any(at is not None and at <= now for at in (self._retry, self._wake, self._revival.wake, self._losses.wake, self._audit_at)):
+            if any(at <= now for at in self._alarms()):
                 self.reconcile()
             self._metrics.work(self.status)
             sd.notify("WATCHDOG=1")
@@ -187,21 +189,25 @@ class Daemon:
     def sync(self) -> None:
         """Read the plans and bring the kernel to them."""
         self._plan_list = self._plans.load()
+        # What an earlier daemon has seen.
+        known = self._since.states()
+        paths = [path for plan in self._plan_list for path in plan.paths]
+        self._seen |= {path.device for path in paths if known.get(path.nexthop_id, "no device") != "no device"}
         self._metrics.change()
         self._weights.configure(self._plan_list, self._resilient)
         self._hangs.configure({i.unit: i.port for plan in self._plan_list for i in plan.instances}, time.monotonic())
         self.reconcile()
 
     def _drain(self, devices: list[str]) -> None:
-        links = self._rtnl.links()
-        self._drained.update({d: links[d].index for d in devices if d in links})
+        links, until = self._rtnl.links(), time.monotonic() + DRAIN_LIMIT
+        self._drained.update({d: (links[d].index, until) for d in devices if d in links})
         self.reconcile()
         paths = (path for plan in self._plan_list for path in plan.paths)
         self._prober.wait_for_peers([p.nexthop_id for p in paths if p.device in devices], DRAIN_PATIENCE)
 
-    def _usable(self, plan: Plan, path: PathPlan, link: rtnl.Link) -> bool:
+    def _usable(self, plan: Plan, path: PathPlan, _link: rtnl.Link) -> bool:
         """Whether a path whose device is there may carry traffic."""
-        if self._drained.get(path.device) == link.index:
+        if path.device in self._drained:
             return False
         return not plan.health.enabled or self._prober.verdict(path.nexthop_id) == "up"
 
@@ -216,7 +222,7 @@ class Daemon:
                 break
             if not done or problems:
                 break
-        self._prober.applied(self._up)
+        self._prober.applied(self._used)
         states = {path.nexthop_id: self._path_state(plan, path) for plan in self._plan_list for path in plan.paths}
         memory = self._since.states()
         problems = [*problems, *self._since.note(states)]
@@ -236,9 +242,11 @@ class Daemon:
         """One look and what follows from it: whether anything was done, and what went wrong."""
         now = time.monotonic()
         have = self._observed = observe(self._rtnl)
-        self._forget_drained(have)
+        self._forget_drained(have, now)
         drained = {p.nexthop_id for plan in self._plan_list for p in plan.paths if p.device in self._drained}
         in_use = {member for group in have.groups.values() for member in group.members}
+        # With "all-paths-down keep" a dead path is in its group too.
+        in_use = {path for path in in_use if self._since.states().get(path, "up") == "up"}
         self._prober.configure(targets(self._plan_list, have), drained, in_use)
         ids = {g.group_id: group_id(g, self._resilient, have) for plan in self._plan_list for g in plan.groups}
         self._weights.standing({number: have.groups[at] for number, at in ids.items() if at in have.groups})
@@ -256,7 +264,8 @@ class Daemon:
         self._wake = want.wake
         self._waiting_since = {group: self._waiting_since.get(group, now) for group in want.waiting}
         self._managed = {have.links[name].index for name in want.devices if name in have.links}
-        self._up = {member for group in want.groups.values() for member in group.members}
+        self._used = {member for group in want.groups.values() for member in group.members}
+        self._up = self._used & want.carrying
         problems = [*self._plans.problems, *want.problems, *self._sysctls.apply(want.sysctls)]
         refused, drifted = self._sysctls.hold(router_wide(self._plan_list))
         for sentence in drifted:
@@ -279,27 +288,29 @@ class Daemon:
         devices = {name: links[name].index if name in links else 0 for name in member}
         return Seen(states, devices, frozenset(self._observed.nexthops))
 
-    def _forget_drained(self, have: Observed) -> None:
-        """A device that was made anew is no longer drained."""
-        gone = [d for d, index in self._drained.items() if d not in have.links or have.links[d].index != index]
-        for device in gone:
-            del self._drained[device]
+    def _forget_drained(self, have: Observed, now: float) -> None:
+        """A device that was made anew is no longer drained, nor one that nobody has restarted."""
+        for device, (index, until) in list(self._drained.items()):
+            if device not in have.links or have.links[device].index != index or until <= now:
+                del self._drained[device]
 
     def _revive(self, now: float) -> None:
         """Start instances again whose device is missing.
 
         One whose device has been there has lost it, and a process that still runs does not make it anew; one whose
-        device has not come yet may be waiting for its controller.
+        device has not come yet may be waiting for its controller, where it has one.
         """
-        instances = {i.device: (plan.bundle, i) for plan in self._plan_list for i in plan.instances}
+        instances = {i.device: (plan, i) for plan in self._plan_list for i in plan.instances}
         self._seen = (self._seen | set(self._observed.links)) & set(instances)
         missing = set(instances) - set(self._observed.links)
         for device in self._losses.due(missing & self._seen, now):
             # Dead ones are systemd's to start again, as long as it does.
             if self._runs(instances[device][1].unit):
-                self._start_again(*instances[device], "restart")
+                self._start_again(*instances[device])
         for device in self._revival.due(missing, now):
-            self._start_again(*instances[device], "restart" if device in self._seen else "start")
+            plan, instance = instances[device]
+            if device in self._seen or plan.controller_free or not self._runs(instance.unit):
+                self._start_again(plan, instance)
 
     @staticmethod
     def _runs(unit: str) -> bool:
@@ -308,11 +319,11 @@ class Daemon:
         except systemd.SystemdError:
             return False
 
-    def _start_again(self, bundle: str, instance: InstancePlan, verb: str) -> None:
-        self._chronicle.tell(revival(bundle, instance))
+    def _start_again(self, plan: Plan, instance: InstancePlan) -> None:
+        self._chronicle.tell(revival(plan.bundle, instance))
         try:
             systemd.systemctl("reset-failed", instance.unit, check=False)
-            systemd.systemctl(verb, "--no-block", instance.unit)
+            systemd.systemctl("restart", "--no-block", instance.unit)
         except systemd.SystemdError as error:
             log.warning("%s", error)
 
@@ -333,13 +344,16 @@ class Daemon:
         except systemd.SystemdError as error:
             log.warning("%s", error)
 
+    def _alarms(self) -> list[float]:
+        """When to look again, whatever happens until then."""
+        drains = (until for _index, until in self._drained.values())
+        found = (self._retry, self._wake, self._revival.wake, self._losses.wake, self._audit_at, *drains)
+        return [at for at in found if at is not None]
+
     def _timeout(self) -> float:
         now = time.monotonic()
-        helpers = (
-            self._revival.wake, self._losses.wake, self._prober.wake, self._hangs.wake, self._weights.wake, self._metrics.wake,
-        )  # fmt: skip
-        alarms = (self._retry, self._wake, self._audit_at, *helpers)
-        moments = [at for at in alarms if at is not None]
+        helpers = (self._prober.wake, self._hangs.wake, self._weights.wake, self._metrics.wake)
+        moments = [*self._alarms(), *(at for at in helpers if at is not None)]
         watchdog = AUDIT / 4  # WatchdogSec= of the unit is longer
         return max(0.0, min([watchdog, *(at - now for at in moments)]))
 

@@ -50,6 +50,7 @@ class Desired:
     neighbours: set[Neighbour] = field(default_factory=set)
     nexthops: dict[int, NextHop] = field(default_factory=dict)
     groups: dict[int, NextHopGroup] = field(default_factory=dict)
+    carrying: set[int] = field(default_factory=set)  # next hops that work; with "keep" a group may hold others too
     routes: set[Route] = field(default_factory=set)
     sysctls: dict[str, str] = field(default_factory=dict)
     zones: dict[str, int] = field(default_factory=dict)  # device in a VRF -> its conntrack zone
@@ -169,19 +170,18 @@ def _paths(
     vrf = _master(Desired(), plan, observed)
     if vrf is None:
         return
-    carrying: set[int] = set()
     for path in plan.paths:
         link = ready(plan, path, plan.instance(path.instance), observed)
         if link is None:
             continue
         want.nexthops[path.nexthop_id] = NextHop(path.nexthop_id, link.index, path.via)
         if usable(plan, path, link):
-            carrying.add(path.nexthop_id)
+            want.carrying.add(path.nexthop_id)
     weight_of = {path.nexthop_id: path.weight for path in plan.paths}
     standing: dict[int, int] = {}
     for group in plan.groups:
         number = group_id(group, resilient, observed)
-        members = tuple(m for m in group.members if m in carrying)
+        members = tuple(m for m in group.members if m in want.carrying)
         complete = len(members) == len(group.members)
         if not members and plan.keep_routes:
             members = tuple(m for m in group.members if m in want.nexthops)

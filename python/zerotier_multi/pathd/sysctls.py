@@ -69,12 +69,12 @@ class Sysctls:
                 self._before[name] = found
             elif found != value and self._ours.get(name) == value:
                 drifted.append(f"{name.replace('/', '.')} was set to {found} by another program; it is {value} again")
-            self._save()
+            problems += self._save()  # first: what it was must be known to whoever comes after us
             if found != value:
                 problems += self._write(name, value)
             self._ours[name] = value
-        self._save()
-        return problems, drifted
+        problems += self._save()
+        return list(dict.fromkeys(problems)), drifted
 
     def _write(self, name: str, value: str) -> list[str]:
         try:
@@ -90,9 +90,13 @@ class Sysctls:
             return {}
         return {k: v for k, v in data.items() if k in GLOBAL and isinstance(v, str)} if isinstance(data, dict) else {}
 
-    def _save(self) -> None:
-        if self._before or self._memory.exists():
-            write_atomic(self._memory, json.dumps(self._before).encode(), 0o600)
+    def _save(self) -> list[str]:
+        try:
+            if self._before or self._memory.exists():
+                write_atomic(self._memory, json.dumps(self._before).encode(), 0o600)
+        except OSError as error:
+            return [f"{self._memory} cannot be written ({error.strerror})"]
+        return []
 
 
 def router_wide(plans: Iterable[Plan]) -> dict[str, str]:
