@@ -395,7 +395,7 @@ class ZeroTierInterfaceTest(VyOSUnitTestSHIM.TestCase):
         for k, pid in pids().items():
             self.assertEqual(properties['zt0', k]['NRestarts'], '0')
             self.assertEqual(properties['zt0', k]['NoNewPrivileges'], 'yes')
-            self.assertEqual(properties['zt0', k]['Restart'], 'on-failure')
+            self.assertEqual(properties['zt0', k]['Restart'], 'always')
             self.eventually(lambda p=pid: udp_ports({p}), {9992 + k})
             self.eventually(lambda i=k: node(i), identities()[f'zt0/{k}/identity.public'][:10])
             self.eventually(lambda i=k: joined(i), {network: f'zt0p{k}'})
