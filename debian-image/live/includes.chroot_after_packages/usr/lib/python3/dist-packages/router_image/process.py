@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import os
 import subprocess
 import tempfile
@@ -9,9 +11,23 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+LOCK = Path("/run/router-image.lock")
+REMEDIES = {
+    errno.ENOSPC: "make room there",
+    errno.EIO: "the disk, CD or stick cannot be read or written: try another one",
+    errno.EROFS: "its file system is only read, perhaps after an error: look at journalctl -k",
+}
+
 
 class ImageError(RuntimeError):
     """It cannot be done; the text says why and what to do."""
+
+
+def told(error: OSError) -> str:
+    """One sentence about a file that could not be read or written."""
+    names = [str(name) for name in (error.filename, error.filename2) if name]
+    remedy = REMEDIES.get(error.errno or 0, "look at journalctl -k, then try again")
+    return f"{' to '.join(names) or 'a file of the image'}: {error.strerror or error}: {remedy}"
 
 
 def run(command: Sequence[str], text: str | None = None) -> str:
@@ -27,14 +43,30 @@ def run(command: Sequence[str], text: str | None = None) -> str:
 
 
 @contextmanager
+def exclusive(wait: bool, path: Path = LOCK) -> Iterator[None]:
+    """One command for images at a time. Without ``wait`` raises :class:`ImageError` while another one runs."""
+    with path.open("w") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise ImageError("another image command is running: wait for it") from None
+        yield
+
+
+@contextmanager
 def mounted(source: str, *options: str) -> Iterator[Path]:
     """A file system for a while."""
-    with tempfile.TemporaryDirectory(prefix="router-image-") as directory:
+    directory = tempfile.mkdtemp(prefix="router-image-")
+    try:
         run(["mount", *options, source, directory])
         try:
             yield Path(directory)
         finally:
             run(["umount", directory])
+    finally:
+        # Not with what is in it: that would be the file system, should it still be there.
+        if not os.path.ismount(directory):
+            os.rmdir(directory)
 
 
 def write_whole(path: Path, text: str) -> None:
