@@ -7,7 +7,7 @@ import os
 import sys
 
 from router_image import commands
-from router_image.process import ImageError
+from router_image.process import ImageError, exclusive, told
 
 
 def main() -> int:
@@ -26,19 +26,26 @@ def main() -> int:
         print("image: this needs root: run it with sudo", file=sys.stderr)
         return 1
     try:
-        match arguments.verb:
-            case "install":
-                commands.install(arguments.disk, ask=not arguments.yes)
-            case "add":
-                commands.add(arguments.path)
-            case "default-boot":
-                commands.default_boot(arguments.image)
-            case "show":
-                commands.show()
-            case "confirm":
-                commands.confirm()
+        if arguments.verb == "show":
+            commands.show()
+            return 0
+        if arguments.verb == "confirm":
+            commands.wait_for_start()
+        with exclusive(wait=arguments.verb == "confirm"):
+            match arguments.verb:
+                case "install":
+                    commands.install(arguments.disk, ask=not arguments.yes)
+                case "add":
+                    commands.add(arguments.path)
+                case "default-boot":
+                    commands.default_boot(arguments.image)
+                case "confirm":
+                    commands.confirm()
     except ImageError as error:
         print(error, file=sys.stderr)
+        return 1
+    except OSError as error:
+        print(told(error), file=sys.stderr)
         return 1
     except (KeyboardInterrupt, EOFError):
         print("\nstopped; nothing was changed unless it says so above", file=sys.stderr)

@@ -1,8 +1,9 @@
 """GRUB on the disk: its menu, its memory, and how a new image gets one chance.
 
 GRUB's memory (grubenv) holds: ``slot``, the image that has come up before; ``trial``, an image that shall take over;
-``tried``, set by GRUB itself when it starts that; ``failed``, an image that did not come up. The running system
-confirms a trial (:mod:`router_image.commands`); one that is not confirmed is not started a second time.
+``tried``, set by GRUB itself when it starts that; ``needed``, what it has to bring (:mod:`router_image.health`);
+``failed``, an image that did not come up. The running system confirms a trial (:mod:`router_image.commands`); one that
+is not confirmed is not started a second time.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
+from router_image import slots
 from router_image.process import run, write_whole
 
 OPTIONS = (
@@ -28,34 +30,51 @@ fi
 set menu_color_normal=white/black
 set menu_color_highlight=black/light-gray
 set default="$slot"
-set mode=
-# One chance for an image on trial: the next time it is the other one's turn again.
+# An image on trial comes first, once. When its kernel cannot be loaded, GRUB goes on to the other one by itself.
 if [ -n "$trial" -a "$tried" != yes ]; then
 	set default="$trial"
-	set mode=router.trial
-	set tried=yes
-	save_env tried
-fi
+{fallbacks}fi
 """
+# GRUB takes no name here, but the number of an entry.
+FALLBACK = """\
+	if [ "$slot" = {slot} ]; then
+		set fallback={number}
+	fi
+"""
+# The chance is taken only by a start of that image, so it is noted here: neither the other entry nor a power cut in the
+# menu uses it up.
 ENTRY = """
 menuentry "{title}" --id {slot} {{
-	linux /images/{slot}/vmlinuz {options} live-media-path=images/{slot} router.slot={slot} $mode
-	initrd /images/{slot}/initrd.img
+	set mode=
+	if [ "$trial" = {slot} -a "$tried" != yes ]; then
+		set mode=router.trial
+		set tried=yes
+		save_env tried
+	fi
+	linux /{path}/vmlinuz {options} live-media-path={path} router.slot={slot} $mode
+	initrd /{path}/initrd.img
 }}
 """
 SHIM, SIGNED, MODULES = Path("/usr/lib/shim"), Path("/usr/lib/grub/x86_64-efi-signed"), Path("/usr/lib/grub/i386-pc")
-KEYS = ("slot", "trial", "tried", "failed")
+KEYS = ("slot", "trial", "tried", "needed", "failed")
+NO_TRIAL = {"trial": "", "tried": "", "needed": ""}
 
 
-def menu(names: Mapping[str, str]) -> str:
-    """The menu for slots and the names of their images."""
-    entries = (ENTRY.format(title=f"{name} (image {slot})", slot=slot, options=OPTIONS) for slot, name in names.items())
-    return MENU + "".join(entries)
+def menu(names: Mapping[str, str], home: Path) -> str:
+    """The menu for slots in a directory and the names of their images."""
+    installation = slots.installation(home)
+    options = OPTIONS + (f" persistence-label=config-{installation}" if installation else "")
+    fallbacks = (FALLBACK.format(slot=slot, number=number) for number, slot in enumerate(names))
+    entries = (
+        ENTRY.format(title=f"{name} (image {slot})", slot=slot, path=f"{home.name}/{slot}", options=options)
+        for slot, name in names.items()
+    )
+    return "".join([MENU.format(fallbacks="".join(fallbacks)), *entries])
 
 
-def write_menu(images: Path, names: Mapping[str, str]) -> None:
-    """Write the menu to the partition of the images."""
-    write_whole(images / "boot/grub/grub.cfg", menu(names))
+def write_menu(images: Path) -> None:
+    """Write the menu for what is on the partition of the images."""
+    write_whole(images / "boot/grub/grub.cfg", menu(slots.names(images), slots.home(images)))
 
 
 def read_memory(images: Path) -> dict[str, str]:

@@ -5,36 +5,33 @@ from __future__ import annotations
 import subprocess
 from pathlib import Path
 
-from router_image import boot, disks, slots
+from router_image import boot, disks, health, slots
 from router_image.process import ImageError, mounted
-
-# What must have come about before an image on trial counts as good: the configuration was carried out, routing runs.
-NEEDED = ("ztsh-boot.service", "frr.service")
 
 
 def install(path: str, ask: bool) -> None:
     """Put the running image on a disk, with GRUB and a partition for /config."""
     if slots.running():
         raise ImageError("this router runs from its disk already: add system image brings another image")
-    found = [disk for disk in disks.disks() if not disk.in_use and disk.size >= disks.LEAST]
-    if not path:
-        if not found:
-            raise ImageError(f"there is no free disk of {disks.LEAST >> 20} MiB or more: attach one, and try again")
-        print("Disks that are free:", *(f"  {disk}" for disk in found), sep="\n")
-        path = input(f"Install on which disk? [{found[0].path}] ").strip() or found[0].path
-    disk = disks.choose(path)
+    disk = disks.choose(path or disks.ask())
     if ask and input(f"Everything on {disk} will be lost. Type yes to go on: ").strip() != "yes":
         raise ImageError("nothing was changed")
+    source = slots.MEDIUM / "live"
+    print("Checking the image", flush=True)
+    slots.check(source, "nothing was changed; write the stick or CD again and start from it")
     print("Partitioning", flush=True)
     parts = disks.partition(disk)
+    # What starts comes last, so that half an installation does not.
+    print("Copying the configuration", flush=True)
+    disks.copy_config(parts.config)
     with mounted(parts.images) as images, mounted(parts.esp) as esp:
         print("Copying the image", flush=True)
-        slots.copy_in(slots.MEDIUM / "live", images, "a")
+        (images / f"images-{parts.installation}").mkdir()
+        slots.copy_in(source, images, "a")
         print("Installing GRUB for BIOS and UEFI", flush=True)
         boot.install(images, esp, disk.path)
-        boot.write_menu(images, slots.names(images))
+        boot.write_menu(images)
         boot.change_memory(images, slot="a")
-    disks.copy_config(parts.config)
     print("Done. Take the stick or CD out and restart: reboot")
 
 
@@ -42,16 +39,28 @@ def add(path: str) -> None:
     """Put the image of an ISO into the slot that does not run; the next start tries it."""
     target = _other()
     with slots.iso(Path(path)) as source, slots.writable() as images:
-        slots.check(source)
-        if boot.read_memory(images).get("slot") == target:
-            raise ImageError("the running image is still on trial: wait until show system image calls it the default")
+        _demand_default(boot.read_memory(images), target)
+        slots.check(source, "copy an ISO of make iso here once more")
         # Nothing may point to a slot while it changes.
-        boot.change_memory(images, trial="", tried="", failed="")
+        boot.change_memory(images, **boot.NO_TRIAL, failed="")
         slots.copy_in(source, images, target)
-        boot.write_menu(images, slots.names(images))
-        boot.change_memory(images, trial=target)
+        boot.write_menu(images)
+        boot.change_memory(images, trial=target, needed=health.holding())
         name = slots.names(images)[target]
     print(f"Image {target}, {name}, will be tried at the next start. If it does not come up, this one comes back.")
+
+
+def _demand_default(memory: dict[str, str], target: str) -> None:
+    """Raises :class:`ImageError` when the slot that would be replaced is the one that is known to start."""
+    if memory.get("slot") != target:
+        return
+    here = slots.running()
+    if slots.on_trial() and memory.get("trial") == here:
+        raise ImageError(f"image {here} is still on trial: wait until show system image calls it the default")
+    raise ImageError(
+        f"image {target} is the default and would be replaced: "
+        f"make this one the default first with set system image default-boot {here}"
+    )
 
 
 def _other() -> str:
@@ -68,10 +77,18 @@ def default_boot(wanted: str) -> None:
         slot = wanted if wanted in known else next((s for s, name in known.items() if name == wanted), "")
         if not slot:
             raise ImageError(f"there is no image {wanted}: choose one of these: {', '.join(known)}")
-        if slot == boot.read_memory(images).get("slot"):
-            boot.change_memory(images, trial="", tried="")
+        slots.check(slots.home(images) / slot, "put one there with add system image")
+        memory = boot.read_memory(images)
+        again = memory.get("trial") == slot
+        if slot == memory.get("slot"):
+            boot.change_memory(images, **boot.NO_TRIAL)
+        elif slot == slots.running() and not health.lacking(memory.get("needed") if again else None):
+            boot.change_memory(images, slot=slot, **boot.NO_TRIAL, failed="")
         else:
-            boot.change_memory(images, trial=slot, tried="", failed="")
+            # The menu too: how a trial goes is for the image to say that begins it.
+            boot.write_menu(images)
+            needed = memory.get("needed", "") if again else health.holding()
+            boot.change_memory(images, trial=slot, tried="", needed=needed, failed="")
     print(f"The next start takes image {slot}, {known[slot]}.")
 
 
@@ -87,7 +104,7 @@ def show() -> None:
     for slot, name in slots.names(slots.MEDIUM).items():
         states = [
             *(["running"] if slot == here else []),
-            *(["on trial"] if slot == here and slots.on_trial() and memory.get("slot") != slot else []),
+            *(["on trial"] if slot == here and slots.on_trial() and memory.get("trial") == slot else []),
             *(["default"] if slot == memory.get("slot") else []),
             *(["tried at the next start"] if slot == memory.get("trial") and memory.get("tried") != "yes" else []),
             *(["did not come up"] if slot == memory.get("failed") else []),
@@ -95,27 +112,32 @@ def show() -> None:
         print(f"{slot:<7}{name:<28}{', '.join(states)}".rstrip())
 
 
+def wait_for_start() -> None:
+    """Wait until the start has ended, well or not."""
+    subprocess.run(["systemctl", "is-system-running", "--wait"], stdout=subprocess.DEVNULL, check=False)
+
+
 def confirm() -> None:
     """After a start: a trial that went well becomes the default, one that did not is written down.
 
-    On trial a router that lacks what it needs starts again, and GRUB takes the image that it had.
+    On trial a router that lacks what the image before it had starts again, and GRUB takes that one. A trial that
+    somebody has called off is none.
     """
     here = slots.running()
     if not here:
         return
-    # Ends when the start has ended, well or not.
-    subprocess.run(["systemctl", "is-system-running", "--wait"], stdout=subprocess.DEVNULL, check=False)
-    good = subprocess.run(["systemctl", "is-active", "--quiet", *NEEDED], check=False).returncode == 0
     memory = boot.read_memory(slots.MEDIUM)
-    if memory.get("slot") == here:
-        if memory.get("trial") and memory.get("tried") == "yes":
-            print(f"image {memory['trial']} did not come up; this is image {here} again")
+    trial = memory.get("trial")
+    if trial == here:
+        missing = health.lacking(memory.get("needed"))
+        if not missing:
+            print(f"image {here} has come up and is the default now")
             with slots.writable() as images:
-                boot.change_memory(images, trial="", tried="", failed=memory["trial"])
-    elif good:
-        print(f"image {here} has come up and is the default now")
+                boot.change_memory(images, slot=here, **boot.NO_TRIAL, failed="")
+        elif slots.on_trial():
+            print(f"image {here} is on trial and has not come up: {', '.join(missing)}; starting the other one")
+            subprocess.run(["systemctl", "reboot"], check=False)
+    elif trial and memory.get("tried") == "yes" and memory.get("slot") == here:
+        print(f"image {trial} did not come up; this is image {here} again")
         with slots.writable() as images:
-            boot.change_memory(images, slot=here, trial="", tried="", failed="")
-    elif slots.on_trial():
-        print(f"image {here} is on trial and did not bring up {' and '.join(NEEDED)}; starting the other one")
-        subprocess.run(["systemctl", "reboot"], check=False)
+            boot.change_memory(images, **boot.NO_TRIAL, failed=trial)

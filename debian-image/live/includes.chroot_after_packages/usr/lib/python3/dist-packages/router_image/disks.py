@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import json
+import secrets
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from router_image.process import ImageError, mounted, run
 from router_image.slots import LABEL
 
 LEAST = 3 << 30  # bytes
+ISO_LABEL = "ZTM_ROUTER"  # the volume id that debian-image/imagebuild/iso.py gives an ISO
+# live-boot finds /config by the name of its partition, which only this installation has. A stick finds it by the label
+# of its file system.
 LAYOUT = """\
 label: gpt
 size=1MiB, type=21686148-6449-6E6F-744E-656564454649, name=bios-boot
 size=64MiB, type=C12A7328-F81F-11D2-BA4B-00A0C93EC93B, name=efi
 size=2GiB, type=0FC63DAF-8483-4772-8E79-3D69D8477DE4, name=images
-type=0FC63DAF-8483-4772-8E79-3D69D8477DE4, name=config
+type=0FC63DAF-8483-4772-8E79-3D69D8477DE4, name=config-{installation}
 """
 # GRUB of Debian 12 cannot read file systems with these.
 NOT_FOR_GRUB = "^metadata_csum_seed,^orphan_file"
@@ -28,25 +34,61 @@ class Disk:
     path: str
     size: int
     model: str
+    transport: str
+    removable: bool
     in_use: bool
+    medium: bool  # this image was written to it; a system that runs from memory does not use it any more
 
     def __str__(self) -> str:
-        return f"{self.path}  {self.size / 1e9:.0f} GB  {self.model or 'no name'}"
+        return f"{self.path}  {self.size / 1e9:.0f} GB  {self.transport or '-'}  {self.model or 'no name'}"
+
+    @property
+    def free(self) -> bool:
+        """Whether it may be offered to be installed on."""
+        return not self.in_use and not self.medium and self.size >= LEAST
 
 
 def disks() -> list[Disk]:
     """All disks that can be written."""
-    told = json.loads(run(["lsblk", "--json", "--bytes", "--output", "PATH,SIZE,MODEL,TYPE,RO,MOUNTPOINTS"]))
+    columns = "PATH,SIZE,MODEL,TYPE,RO,RM,TRAN,FSTYPE,LABEL,MOUNTPOINTS"
+    return read(json.loads(run(["lsblk", "--json", "--bytes", "--output", columns])))
+
+
+def read(told: dict[str, Any]) -> list[Disk]:
+    """The disks of what lsblk says."""
     return [
-        Disk(entry["path"], int(entry["size"]), (entry["model"] or "").strip(), _mounted(entry))
+        Disk(
+            path=entry["path"],
+            size=int(entry["size"]),
+            model=(entry["model"] or "").strip(),
+            transport=entry["tran"] or "",
+            removable=bool(entry["rm"]) or entry["tran"] == "usb",
+            in_use=any(point for part in _tree(entry) for point in part.get("mountpoints") or ()),
+            medium=any((part["fstype"], part["label"]) == ("iso9660", ISO_LABEL) for part in _tree(entry)),
+        )
         for entry in told["blockdevices"]
         if entry["type"] == "disk" and not entry["ro"] and not entry["path"].startswith(("/dev/zram", "/dev/fd"))
     ]
 
 
-def _mounted(entry: dict[str, object]) -> bool:
-    points = [point for point in entry.get("mountpoints") or () if point]  # type: ignore[attr-defined]
-    return bool(points) or any(_mounted(child) for child in entry.get("children") or ())  # type: ignore[attr-defined]
+def _tree(entry: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """A disk, its partitions, and what is made of them."""
+    yield entry
+    for child in entry.get("children") or ():
+        yield from _tree(child)
+
+
+def ask() -> str:
+    """Have somebody choose one. Enter takes the first one that is built in: a stick holds somebody's files."""
+    found = [disk for disk in disks() if disk.free]
+    if not found:
+        raise ImageError(f"there is no free disk of {LEAST >> 20} MiB or more: attach one, and try again")
+    print("Disks that are free:", *(f"  {disk}" for disk in found), sep="\n")
+    usual = next((disk.path for disk in found if not disk.removable), "")
+    path = input("Install on which disk? " + (f"[{usual}] " if usual else "")).strip() or usual
+    if not path:
+        raise ImageError("no disk was named and nothing was changed: type the path of one, like /dev/sdb")
+    return path
 
 
 def choose(path: str) -> Disk:
@@ -64,21 +106,24 @@ def choose(path: str) -> Disk:
 
 @dataclass(frozen=True)
 class Partitions:
-    """Devices of the partitions of an installation."""
+    """Devices of the partitions of an installation, and its id."""
 
     esp: str
     images: str
     config: str
+    installation: str
 
 
 def partition(disk: Disk) -> Partitions:
     """Take a disk for this router; what was on it is gone."""
+    installation = secrets.token_hex(4)
+    layout = LAYOUT.format(installation=installation)
     run(["wipefs", "--all", "--quiet", disk.path])
-    run(["sfdisk", "--quiet", "--wipe", "always", "--wipe-partitions", "always", disk.path], text=LAYOUT)
+    run(["sfdisk", "--quiet", "--wipe", "always", "--wipe-partitions", "always", disk.path], text=layout)
     run(["udevadm", "settle"])
     table = json.loads(run(["sfdisk", "--json", disk.path]))["partitiontable"]
-    _bios, *nodes = (entry["node"] for entry in table["partitions"])
-    found = Partitions(*nodes)
+    _bios, esp, images, config = (str(entry["node"]) for entry in table["partitions"])
+    found = Partitions(esp, images, config, installation)
     run(["mkfs.fat", "-F", "32", "-n", "EFI", found.esp])
     run(["mkfs.ext4", "-q", "-F", "-m", "0", "-O", NOT_FOR_GRUB, "-L", LABEL, found.images])
     run(["mkfs.ext4", "-q", "-F", "-L", "persistence", found.config])

@@ -1,11 +1,16 @@
-"""The images on the disk: which there are, which runs, and how one gets there."""
+"""The images on the disk: which there are, which runs, and how one gets there.
+
+They lie in one directory of their partition. Its name ends with the id of the installation, which the partition for
+/config has too, so that a router with two installed disks keeps them apart; older installations have no id.
+"""
 
 from __future__ import annotations
 
 import os
+import re
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from router_image.process import ImageError, mounted, run, sync_directory
@@ -14,6 +19,7 @@ SLOTS = ("a", "b")
 LABEL = "router-images"
 FILES = ("vmlinuz", "initrd.img", "filesystem.squashfs", "SHA256SUMS", "name")
 MEDIUM = Path("/run/live/medium")
+HOME = re.compile(r"images(?:-([0-9a-f]{8}))?")
 
 
 def running() -> str:
@@ -43,41 +49,78 @@ def writable() -> Iterator[Path]:
         run(["mount", "-o", "remount,ro", str(MEDIUM)])
 
 
+def home(images: Path) -> Path:
+    """The directory of the slots on the partition of the images."""
+    found = sorted(path for path in images.glob("images*") if HOME.fullmatch(path.name))
+    if not found:
+        raise ImageError("the disk has no directory of images: install anew from a stick or CD with install image")
+    return found[-1]
+
+
+def installation(directory: Path) -> str:
+    """The id of the installation that a directory of slots belongs to; empty for an older one."""
+    found = HOME.fullmatch(directory.name)
+    return (found[1] if found else "") or ""
+
+
 def names(images: Path) -> dict[str, str]:
     """Slots in use, and what their images are called."""
-    found = {}
+    directory, found = home(images), {}
     for slot in SLOTS:
-        path = images / "images" / slot / "name"
+        path = directory / slot / "name"
         if path.exists():
-            found[slot] = path.read_text().strip()
+            found[slot] = path.read_text(errors="replace").strip()
     return found
 
 
 def copy_in(source: Path, images: Path, slot: str) -> None:
-    """Copy the files of an image into a slot. It has its name there only when it is whole and on the disk."""
-    check(source)
-    target, aside = images / "images" / slot, images / "images" / f"{slot}.new"
-    shutil.rmtree(aside, ignore_errors=True)
-    aside.mkdir(parents=True)
-    for name in FILES:
-        shutil.copy(source / name, aside / name)
-        with (aside / name).open("rb") as file:
-            os.fsync(file.fileno())
-    check(aside)
-    shutil.rmtree(target, ignore_errors=True)
+    """Copy the files of an image, which have been checked, into a slot.
+
+    It has its name there only when it is whole and on the disk, and what was there keeps it until then.
+    """
+    directory = home(images)
+    target, aside, old = (directory / f"{slot}{suffix}" for suffix in ("", ".new", ".old"))
+    for left in (aside, old):
+        shutil.rmtree(left, ignore_errors=True)
+    _demand_room(source, images)
+    try:
+        aside.mkdir()
+        for name in FILES:
+            shutil.copy(source / name, aside / name)
+            with (aside / name).open("rb") as file:
+                os.fsync(file.fileno())
+        check(aside, "the disk did not keep what was written: use another one")
+        sync_directory(aside)
+    except BaseException:
+        shutil.rmtree(aside, ignore_errors=True)
+        raise
+    if target.exists():
+        target.rename(old)
     aside.rename(target)
-    sync_directory(images / "images")
+    sync_directory(directory)
+    shutil.rmtree(old, ignore_errors=True)
 
 
-def check(directory: Path) -> None:
+def _demand_room(source: Path, images: Path) -> None:
+    """Raises :class:`ImageError` where another image does not fit."""
+    needed = sum((source / name).stat().st_size for name in FILES) + (1 << 20)  # and its directory
+    free = shutil.disk_usage(images).free
+    if free < needed:
+        raise ImageError(
+            f"the image needs {-(-needed >> 20)} MiB and the partition of the images has {free >> 20} MiB free: "
+            "remove what does not belong there"
+        )
+
+
+def check(directory: Path, remedy: str) -> None:
     """Raises :class:`ImageError` when an image is not what its checksums say."""
     missing = [name for name in FILES if not (directory / name).exists()]
     if missing:
-        raise ImageError(f"this is no image of this router ({missing[0]} is missing): give an ISO of make iso")
+        raise ImageError(f"this is no whole image of this router ({missing[0]} is missing): {remedy}")
     try:
         run(["sh", "-c", 'cd "$1" && sha256sum --quiet --check SHA256SUMS', "sh", str(directory)])
     except ImageError:
-        raise ImageError("the image is damaged (its checksums differ): copy it here once more") from None
+        raise ImageError(f"the image is damaged (its checksums differ): {remedy}") from None
 
 
 @contextmanager
@@ -85,10 +128,9 @@ def iso(path: Path) -> Iterator[Path]:
     """The files of the image in an ISO, which may also be a CD or stick."""
     if not path.is_file() and not path.is_block_device():
         raise ImageError(f"{path} is no file: give the path of an ISO, or the device of a CD or stick")
-    try:
-        with mounted(str(path), "-o", "ro" if path.is_block_device() else "loop,ro") as directory:
-            yield directory / "live"
-    except ImageError as error:
-        if "mount" in str(error):
-            raise ImageError(f"{path} is no ISO ({error})") from None
-        raise
+    with ExitStack() as stack:
+        try:
+            directory = stack.enter_context(mounted(str(path), "-o", "ro" if path.is_block_device() else "loop,ro"))
+        except ImageError as error:
+            raise ImageError(f"{path} is no ISO ({error}): give one of make iso") from None
+        yield directory / "live"
