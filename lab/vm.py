@@ -55,6 +55,7 @@ class Hardware:
     stick: Path | None = None  # the same, as a disk that is only read
     disks: list[Path] = field(default_factory=list)
     first: str = "medium"  # what is started from: "medium" or "disk"
+    first_disk: int = 0  # which of the disks is tried before the others
     # Ports, each with this end and the other end of its cable, see :func:`new_cable`.
     cables: list[tuple[int, int]] = field(default_factory=list)
     unplugged: set[int] = field(default_factory=set)  # which of them have no cable in them at the start
@@ -139,9 +140,10 @@ class Vm:
             command += ["-drive", f"if=pflash,unit=0,format=raw,readonly=on,file={OVMF / firmware[0]}"]
             command += ["-drive", f"if=pflash,unit=1,format=raw,file={settings}"]
         first = 0 if hardware.first == "disk" else 10
-        for number, disk in enumerate(hardware.disks, start=first):
+        for number, disk in enumerate(hardware.disks):
+            turn = first + (0 if number == hardware.first_disk else number + 1)
             command += ["-drive", f"if=none,id=disk{number},format=qcow2,file={disk}"]
-            command += ["-device", f"virtio-blk-pci,drive=disk{number},bootindex={number}"]
+            command += ["-device", f"virtio-blk-pci,drive=disk{number},bootindex={turn}"]
         if hardware.stick:
             command += ["-drive", f"if=none,id=stick,format=raw,readonly=on,file={hardware.stick}"]
             command += ["-device", "virtio-blk-pci,drive=stick,bootindex=5"]
