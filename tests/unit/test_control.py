@@ -57,6 +57,21 @@ def test_what_is_no_request_is_told_so(box: tuple[Path, selectors.BaseSelector],
         assert answer(selector, sock, question) == {"error": "not a request"}
 
 
+def test_a_client_that_is_put_out_while_it_speaks(box: tuple[Path, selectors.BaseSelector]) -> None:
+    """One look at the sockets finds both the new client and the request of the one that gives way to it."""
+    path, selector = box
+    clients = []
+    for _ in range(32):
+        clients.append(client(path))
+        work(selector)
+    clients.append(client(path))
+    clients[0].sendall(b"{}\n")
+    work(selector)
+    assert answer(selector, clients[-1], b"{}\n")["asked"] == {}
+    for sock in clients:
+        sock.close()
+
+
 def test_silent_clients_do_not_use_up_the_descriptors(box: tuple[Path, selectors.BaseSelector]) -> None:
     path, selector = box
     silent = []

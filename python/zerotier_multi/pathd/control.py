@@ -73,6 +73,8 @@ class ControlSocket:
         self._selector.register(client, selectors.EVENT_READ, lambda: self._read(client, buffer))
 
     def _read(self, client: socket.socket, buffer: bytearray) -> None:
+        if client not in self._clients:
+            return  # put out since the selector saw it
         try:
             data = client.recv(_LIMIT)
         except BlockingIOError:
