@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Sequence
 
 from zerotier_multi import systemd
 from zerotier_multi.pathd.control import PathdError, ask
@@ -13,15 +13,19 @@ PATIENCE = 10.0  # seconds that an instance gets to carry again before the next 
 _POLL = 0.1
 
 
-def paths_up(bundle: str, instance: int) -> set[tuple[str, int]]:
-    """(remote, family) of the paths of an instance that carry traffic.
+def paths_up(bundle: str) -> dict[int, set[tuple[str, int]]]:
+    """(remote, family) of the paths that carry traffic, by instance; one without such a path is left out.
 
     Raises :class:`PathdError`.
     """
     bundles = ask({"op": "status"})["bundles"]
     if bundle not in bundles:
         raise PathdError(f"zerotier-pathd does not know {bundle}")
-    return {(p["remote"], p["family"]) for p in bundles[bundle]["paths"] if p["instance"] == instance and p["state"] == "up"}
+    found: dict[int, set[tuple[str, int]]] = {}
+    for path in bundles[bundle]["paths"]:
+        if path["state"] == "up":
+            found.setdefault(path["instance"], set()).add((path["remote"], path["family"]))
+    return found
 
 
 def restart(bundle: str, instances: Sequence[InstancePlan]) -> None:
@@ -30,13 +34,13 @@ def restart(bundle: str, instances: Sequence[InstancePlan]) -> None:
     When one does not carry again in time, the far end needs the same change perhaps. Then all others go at once, because
     waiting would keep nothing. Raises PathdError and SystemdError.
     """
-    before = {instance: paths_up(bundle, instance.number) for instance in instances}
-    _go([instance for instance in instances if not before[instance]])
-    left = [instance for instance in instances if before[instance]]
+    before = paths_up(bundle)
+    _go([instance for instance in instances if instance.number not in before])
+    left = [instance for instance in instances if instance.number in before]
     while left:
         one = left.pop(0)
         _go([one])
-        if left and not _back(bundle, one.number, before[one]):
+        if left and not wait(lambda number=one.number: before[number] <= paths_up(bundle).get(number, set()), PATIENCE):
             _go(left)
             return
 
@@ -48,9 +52,10 @@ def _go(instances: Sequence[InstancePlan]) -> None:
         systemd.systemctl("restart", "--no-block", *(instance.unit for instance in instances))
 
 
-def _back(bundle: str, instance: int, before: Collection[tuple[str, int]]) -> bool:
-    end = time.monotonic() + PATIENCE
-    while not paths_up(bundle, instance).issuperset(before):
+def wait(look: Callable[[], bool], patience: float) -> bool:
+    """Look until it is so; False when it is not after ``patience`` seconds."""
+    end = time.monotonic() + patience
+    while not look():
         if time.monotonic() >= end:
             return False
         time.sleep(_POLL)

@@ -23,11 +23,10 @@ from zerotier_multi.op.gather import ask_instance, instance_of, plan_of, require
 from zerotier_multi.op.peer import SILENCE, SILENCE_ROOTS, live_address
 from zerotier_multi.pathd.control import PathdError, ask
 from zerotier_multi.plan import InstancePlan, Plan
-from zerotier_multi.restarts import paths_up
+from zerotier_multi.restarts import paths_up, wait
 from zerotier_multi.rtnl import Rtnl
 
 PATIENCE = 40.0  # seconds until an instance that was restarted must carry traffic again
-_POLL = 0.1
 
 Say = Callable[[str], None]
 
@@ -71,12 +70,7 @@ def restart(bundle: str, number: int | None, say: Say = _tell) -> None:
 
 
 def _wait(look: Callable[[], bool]) -> bool:
-    end = time.monotonic() + PATIENCE
-    while not look():
-        if time.monotonic() >= end:
-            return False
-        time.sleep(_POLL)
-    return True
+    return wait(look, PATIENCE)
 
 
 def _device_index(instance: InstancePlan) -> int | None:
@@ -91,7 +85,7 @@ def _device_index(instance: InstancePlan) -> int | None:
 def _paths_up(plan: Plan, instance: InstancePlan) -> set[tuple[str, int]]:
     """Paths of an instance that carry traffic. Raises :class:`Unavailable` when the daemon does not answer."""
     try:
-        return paths_up(plan.bundle, instance.number)
+        return paths_up(plan.bundle).get(instance.number, set())
     except PathdError as error:
         raise Unavailable(f"{error}; nothing can be restarted without interruption while it does not") from None
 

@@ -246,7 +246,8 @@ class Daemon:
         drained = {p.nexthop_id for plan in self._plan_list for p in plan.paths if p.device in self._drained}
         in_use = {member for group in have.groups.values() for member in group.members}
         # With "all-paths-down keep" a dead path is in its group too.
-        in_use = {path for path in in_use if self._since.states().get(path, "up") == "up"}
+        known = self._since.states()
+        in_use = {path for path in in_use if known.get(path, "up") == "up"}
         self._prober.configure(targets(self._plan_list, have), drained, in_use)
         ids = {g.group_id: group_id(g, self._resilient, have) for plan in self._plan_list for g in plan.groups}
         self._weights.standing({number: have.groups[at] for number, at in ids.items() if at in have.groups})
