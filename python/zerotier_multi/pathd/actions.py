@@ -1,14 +1,15 @@
 """From the difference between what stands and what shall stand to an ordered list of actions; pure.
 
 New things come first and from the outside in (device, address, neighbour, next hop, group, route), stale
-things go last and from the inside out, so that traffic always has somewhere to go.
+things go last and from the inside out, so that traffic always has somewhere to go. But next hops that only have to leave
+their groups go before all else: see :func:`_leaving`.
 """
 
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Set
+from dataclasses import dataclass, replace
 
 from zerotier_multi import names
 from zerotier_multi.pathd.desired import Desired, DeviceState, Observed
@@ -69,7 +70,38 @@ Action = AddDevice | SetDevice | DeleteDevice | Put | PutRoute | Remove
 
 def actions(want: Desired, have: Observed) -> list[Action]:
     """What to do, in order. Nothing where everything stands as it shall."""
-    return [*_devices(want, have), *_make(want, have), *_prune(want, have)]
+    gone = _leaving(want, have)
+    first = [Remove(have.nexthops[number]) for number in sorted(gone)]
+    have = replace(
+        have,
+        nexthops={number: hop for number, hop in have.nexthops.items() if number not in gone},
+        groups={number: _without(group, gone) for number, group in have.groups.items()},
+    )
+    return [*first, *_devices(want, have), *_make(want, have), *_prune(want, have)]
+
+
+def _leaving(want: Desired, have: Observed) -> set[int]:
+    """Next hops whose deletion is all that some groups need.
+
+    The kernel then takes them out of their groups and touches nothing else. Replacing an IPv6 group by one without them
+    makes it let go of the route caches of all its members, and a packet that another CPU is sending over one of those is
+    dropped (nh_rt_cache_flush() and dst_dev_put() in Linux 5.16 and later; one packet in some 350 replacements under
+    6400 packets/s, none in 3000 deletions).
+    """
+    shrinking = [g for number, g in have.groups.items() if number in want.groups and set(g.members) > set(want.groups[number].members)]
+    gone = {member for group in shrinking for member in group.members} - set(want.nexthops)
+    # A group that loses its last member takes its routes along.
+    emptied = any(gone.issuperset(group.members) for group in have.groups.values())
+    return set() if emptied else gone & set(have.nexthops)
+
+
+def _without(group: NextHopGroup, gone: Set[int]) -> NextHopGroup:
+    """What the kernel makes of a group when next hops are deleted."""
+    if not gone.intersection(group.members):
+        return group
+    pairs = [(m, w) for m, w in zip(group.members, group.weights or (1,) * len(group.members), strict=True) if m not in gone]
+    weights = tuple(weight for _member, weight in pairs)
+    return replace(group, members=tuple(m for m, _weight in pairs), weights=weights if any(w != 1 for w in weights) else ())
 
 
 def _devices(want: Desired, have: Observed) -> Iterable[Action]:

@@ -98,6 +98,7 @@ class Daemon:
         self._observed = Observed()
         self._used: set[int] = set()  # next hops that are in a group
         self._up: set[int] = set()  # those of them that work
+        self._ready: frozenset[int] = frozenset()  # paths that could be in a group as far as the kernel is concerned
         self._managed: set[int] = set()  # ifindexes of our devices
         self._retry: float | None = None
         self._wake: float | None = None
@@ -205,7 +206,7 @@ class Daemon:
         paths = (path for plan in self._plan_list for path in plan.paths)
         self._prober.wait_for_peers([p.nexthop_id for p in paths if p.device in devices], DRAIN_PATIENCE)
 
-    def _usable(self, plan: Plan, path: PathPlan, _link: rtnl.Link) -> bool:
+    def _usable(self, plan: Plan, path: PathPlan) -> bool:
         """Whether a path whose device is there may carry traffic."""
         if path.device in self._drained:
             return False
@@ -267,6 +268,7 @@ class Daemon:
         self._managed = {have.links[name].index for name in want.devices if name in have.links}
         self._used = {member for group in want.groups.values() for member in group.members}
         self._up = self._used & want.carrying
+        self._ready = frozenset(want.ready)
         problems = [*self._plans.problems, *want.problems, *self._sysctls.apply(want.sysctls)]
         refused, drifted = self._sysctls.hold(router_wide(self._plan_list))
         for sentence in drifted:
@@ -287,7 +289,7 @@ class Daemon:
         links = self._observed.links
         member = [i.device for plan in self._plan_list for i in plan.instances]
         devices = {name: links[name].index if name in links else 0 for name in member}
-        return Seen(states, devices, frozenset(self._observed.nexthops))
+        return Seen(states, devices, self._ready)
 
     def _forget_drained(self, have: Observed, now: float) -> None:
         """A device that was made anew is no longer drained, nor one that nobody has restarted."""

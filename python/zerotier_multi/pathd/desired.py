@@ -48,7 +48,8 @@ class Desired:
     devices: dict[str, DeviceState] = field(default_factory=dict)
     addresses: set[Address] = field(default_factory=set)
     neighbours: set[Neighbour] = field(default_factory=set)
-    nexthops: dict[int, NextHop] = field(default_factory=dict)
+    ready: dict[int, NextHop] = field(default_factory=dict)  # of every path that the kernel would take one for
+    nexthops: dict[int, NextHop] = field(default_factory=dict)  # those of them that are in a group
     groups: dict[int, NextHopGroup] = field(default_factory=dict)
     carrying: set[int] = field(default_factory=set)  # next hops that work; with "keep" a group may hold others too
     routes: set[Route] = field(default_factory=set)
@@ -59,7 +60,7 @@ class Desired:
     wake: float | None = None
 
 
-Usable = Callable[[Plan, PathPlan, Link], bool]
+Usable = Callable[[Plan, PathPlan], bool]
 
 
 @dataclass(frozen=True)
@@ -174,8 +175,8 @@ def _paths(
         link = ready(plan, path, plan.instance(path.instance), observed)
         if link is None:
             continue
-        want.nexthops[path.nexthop_id] = NextHop(path.nexthop_id, link.index, path.via)
-        if usable(plan, path, link):
+        want.ready[path.nexthop_id] = NextHop(path.nexthop_id, link.index, path.via)
+        if usable(plan, path):
             want.carrying.add(path.nexthop_id)
     weight_of = {path.nexthop_id: path.weight for path in plan.paths}
     standing: dict[int, int] = {}
@@ -184,7 +185,7 @@ def _paths(
         members = tuple(m for m in group.members if m in want.carrying)
         complete = len(members) == len(group.members)
         if not members and plan.keep_routes:
-            members = tuple(m for m in group.members if m in want.nexthops)
+            members = tuple(m for m in group.members if m in want.ready)
         if not members:
             continue
         end = waiting_since.get(group.group_id, now) + GROUP_GRACE
@@ -203,6 +204,7 @@ def _paths(
             weights if any(weight != 1 for weight in weights) else (),
             share.forced and buckets > 0,
         )
+        want.nexthops |= {m: want.ready[m] for m in members}
         standing[group.group_id] = number
     own = observed.links.get(plan.bundle)
     for route in plan.routes:

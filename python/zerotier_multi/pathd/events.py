@@ -57,7 +57,7 @@ class Seen:
 
     states: Mapping[int, str] = field(default_factory=dict)  # word of each path, by the id of its next hop
     devices: Mapping[str, int] = field(default_factory=dict)  # ifindex of each member device, 0: it is not there
-    ready: frozenset[int] = frozenset()  # paths that the kernel has a next hop for
+    ready: frozenset[int] = frozenset()  # paths that the kernel would take a next hop for
 
 
 def remembered(plans: Iterable[Plan], states: Mapping[int, str], now: Seen) -> Seen:
