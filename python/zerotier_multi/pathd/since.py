@@ -6,12 +6,11 @@ boot empties too.
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from zerotier_multi.files import write_atomic
+from zerotier_multi.pathd import memory
 
 
 def since_boot() -> float:
@@ -22,8 +21,8 @@ def since_boot() -> float:
 class Since:
     """Remembers for every path, known by the id of its next hop, its state and when that began."""
 
-    def __init__(self, memory: Path, clock: Callable[[], float] = since_boot) -> None:
-        self._memory, self._clock = memory, clock
+    def __init__(self, path: Path, clock: Callable[[], float] = since_boot) -> None:
+        self._path, self._clock = path, clock
         self._known = self._load()
 
     def note(self, states: Mapping[int, str]) -> list[str]:
@@ -39,12 +38,7 @@ class Since:
         if known == self._known:
             return []
         self._known = known
-        text = json.dumps({str(path): entry for path, entry in known.items()})
-        try:
-            write_atomic(self._memory, text.encode(), 0o600)
-        except OSError as error:
-            return [f"{self._memory} cannot be written ({error.strerror})"]
-        return []
+        return memory.store(self._path, {str(path): entry for path, entry in known.items()})
 
     def states(self) -> dict[int, str]:
         """The states of all paths as they were taken last."""
@@ -57,7 +51,6 @@ class Since:
 
     def _load(self) -> dict[int, tuple[str, float]]:
         try:
-            data = json.loads(self._memory.read_text())
-            return {int(path): (str(state), float(began)) for path, (state, began) in data.items()}
-        except (OSError, ValueError, TypeError, AttributeError):
+            return {int(path): (str(state), float(began)) for path, (state, began) in memory.load(self._path).items()}
+        except (ValueError, TypeError):
             return {}

@@ -6,11 +6,10 @@ a file, so that a daemon started anew still knows it.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from zerotier_multi.files import write_atomic
+from zerotier_multi.pathd import memory
 from zerotier_multi.plan import Plan
 
 HASH_POLICIES = ("net/ipv4/fib_multipath_hash_policy", "net/ipv6/fib_multipath_hash_policy")
@@ -23,8 +22,8 @@ GLOBAL = (*HASH_POLICIES, HASH_SEED)
 class Sysctls:
     """Reads and writes settings, and remembers what the router-wide ones were before us."""
 
-    def __init__(self, memory: Path, root: Path = Path("/proc/sys")) -> None:
-        self._memory, self._root = memory, root
+    def __init__(self, path: Path, root: Path = Path("/proc/sys")) -> None:
+        self._memory, self._root = path, root
         self._before = self._load()
         self._ours: dict[str, str] = {}
 
@@ -84,19 +83,10 @@ class Sysctls:
         return []
 
     def _load(self) -> dict[str, str]:
-        try:
-            data = json.loads(self._memory.read_text())
-        except (OSError, ValueError):
-            return {}
-        return {k: v for k, v in data.items() if k in GLOBAL and isinstance(v, str)} if isinstance(data, dict) else {}
+        return {k: v for k, v in memory.load(self._memory).items() if k in GLOBAL and isinstance(v, str)}
 
     def _save(self) -> list[str]:
-        try:
-            if self._before or self._memory.exists():
-                write_atomic(self._memory, json.dumps(self._before).encode(), 0o600)
-        except OSError as error:
-            return [f"{self._memory} cannot be written ({error.strerror})"]
-        return []
+        return memory.store(self._memory, self._before) if self._before or self._memory.exists() else []
 
 
 def router_wide(plans: Iterable[Plan]) -> dict[str, str]:
