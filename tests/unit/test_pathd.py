@@ -24,6 +24,11 @@ from zerotier_multi.planner import make_plan
 from zerotier_multi.rtnl import Address, Link, NextHop, NextHopGroup, Route
 
 PLAN = make_plan(bundle(EXAMPLE), tuple(Cpu(n, n) for n in range(4)), "/usr/sbin/ztnode")
+SIX = make_plan(
+    bundle(EXAMPLE + "transit prefix 2001:db8:14::/124\nremote R2 prefix 2001:db8:55::2/128"),
+    tuple(Cpu(n, n) for n in range(4)),
+    "/usr/sbin/ztnode",
+)
 ONE = make_plan(bundle(EXAMPLE.replace("instances 4", "instances 1")), (Cpu(0, 0),), "/usr/sbin/ztnode")
 GROUP = PLAN.groups[0].group_id
 
@@ -113,8 +118,17 @@ def test_weights_are_those_of_the_members_that_stand() -> None:
     down = heavy.paths[0].nexthop_id
     want, _ = step(have, plans=(heavy,), usable=lambda _plan, path: path.nexthop_id != down)
     assert want.groups[GROUP].weights == (3, 1, 2)
-    assert step(have, plans=(heavy,), usable=lambda _plan, path: path.nexthop_id != down)[1] == [Remove(have.nexthops[down])]
     assert settle(Observed(links=all_taps())).groups[GROUP].weights == ()
+
+
+def test_weights_of_an_ipv6_group_that_a_path_leaves_need_no_replacement() -> None:
+    text = EXAMPLE + "transit prefix 2001:db8:14::/124\nremote R2 prefix 2001:db8:55::2/128\ninstance 2 weight 3"
+    heavy = make_plan(bundle(text), tuple(Cpu(n, n) for n in range(4)), "x")
+    have = settle(Observed(links=all_taps()), plans=(heavy,), first=-100.0)
+    for gone, weights in ((0, (3, 1, 1)), (1, ())):
+        member = heavy.groups[1].members[gone]
+        want, todo = step(have, plans=(heavy,), usable=lambda _plan, path, m=member: path.nexthop_id != m)
+        assert want.groups[heavy.groups[1].group_id].weights == weights and todo == [Remove(have.nexthops[member])]
 
 
 def test_routes_of_a_remote_without_paths_go_unless_they_shall_stay() -> None:
@@ -147,31 +161,38 @@ def test_a_device_that_goes_leaves_the_group_and_the_rest_stays() -> None:
     have = settle(Observed(links=all_taps()))
     del have.links["zt0p2"]
     have.addresses = {a for a in have.addresses if a.index != 12}
-    _want, todo = step(have)
-    assert todo == [Remove(have.nexthops[PLAN.groups[0].members[1]])]
+    members = PLAN.groups[0].members
+    rest = tuple(m for m in members if m != members[1])
+    assert step(have)[1] == [Put(NextHopGroup(GROUP, rest, 128, 10)), Remove(have.nexthops[members[1]])]
 
 
-def test_a_path_that_leaves_takes_its_next_hop_out_and_the_group_is_not_replaced() -> None:
+def test_an_ipv6_path_leaves_with_its_next_hop_and_the_group_is_not_replaced() -> None:
     """A replaced IPv6 group costs the flows that stay a packet now and then."""
-    have = settle(Observed(links=all_taps()))
+    have = settle(Observed(links=all_taps()), plans=(SIX,), first=-100.0)
+    four, six = SIX.groups
     rest = lambda _plan, path: path.instance != 3  # noqa: E731
-    member = PLAN.groups[0].members[2]
-    want, todo = step(have, usable=rest)
-    assert todo == [Remove(have.nexthops[member])] and member in want.ready
-    without = settle(have, usable=rest).groups[GROUP].members
-    assert without == tuple(m for m in PLAN.groups[0].members if m != member)
-    _want, back = step(have)
-    assert [type(a.what) for a in back if isinstance(a, Put)] == [NextHop, NextHopGroup] and len(back) == 2
+    want, todo = step(have, plans=(SIX,), usable=rest)
+    kept = tuple(m for m in four.members if m != four.members[2])
+    assert todo == [
+        Remove(have.nexthops[six.members[2]]),
+        Put(NextHopGroup(four.group_id, kept, 128, 10)),
+        Remove(have.nexthops[four.members[2]]),
+    ]
+    assert six.members[2] in want.ready
+    less = settle(have, plans=(SIX,), usable=rest)
+    assert less.groups[six.group_id].members == tuple(m for m in six.members if m != six.members[2])
+    _want, back = step(less, plans=(SIX,))
+    assert [type(a.what) for a in back if isinstance(a, Put)] == [NextHop, NextHop, NextHopGroup, NextHopGroup] and len(back) == 4
 
 
-def test_next_hops_do_not_leave_first_where_that_would_empty_another_group() -> None:
-    have = settle(Observed(links=all_taps()))
-    first, second, *_ = members = PLAN.groups[0].members
-    alone = NextHopGroup(GROUP + names.GROUP_ALTERNATE, (second,), 256, 10)
+def test_an_ipv6_next_hop_does_not_go_first_where_that_would_empty_another_group() -> None:
+    have = settle(Observed(links=all_taps()), plans=(SIX,), first=-100.0)
+    members, number = SIX.groups[1].members, SIX.groups[1].group_id
+    alone = NextHopGroup(number + names.GROUP_ALTERNATE, (members[1],), 256, 10)
     have.groups[alone.id] = alone
-    _want, todo = step(have, usable=lambda _plan, path: path.nexthop_id != second)
-    kept = tuple(m for m in members if m != second)
-    assert todo == [Put(NextHopGroup(GROUP, kept, 128, 10)), Remove(alone), Remove(have.nexthops[second])] and first in kept
+    _want, todo = step(have, plans=(SIX,), usable=lambda _plan, path: path.nexthop_id != members[1])
+    kept = tuple(m for m in members if m != members[1])
+    assert todo == [Put(NextHopGroup(number, kept, 128, 10)), Remove(alone), Remove(have.nexthops[members[1]])]
 
 
 def test_all_paths_gone_takes_the_route_away() -> None:
@@ -207,9 +228,7 @@ def test_a_kernel_without_resilient_groups_gets_plain_ones() -> None:
 
 def test_every_route_stands_before_any_of_frr() -> None:
     """zebra installs its own with metric 20, also a backup of a high distance that it cannot know to be one."""
-    text = EXAMPLE + "transit prefix 2001:db8:14::/124\nremote R2 prefix 2001:db8:55::2/128"
-    both = make_plan(bundle(text), tuple(Cpu(n, n) for n in range(4)), "x")
-    have = settle(Observed(links=all_taps()), plans=(both,), first=-100.0)
+    have = settle(Observed(links=all_taps()), plans=(SIX,), first=-100.0)
     metrics = {r.prefix: r.metric for r in have.routes if r.nexthop_id}
     assert metrics == {"10.0.55.2/32": 0, "2001:db8:55::2/128": 1}
     assert {r.metric >> 24 for r in have.routes} == {0}, "the first byte is a distance to zebra"

@@ -31,6 +31,7 @@ from zerotier_multi.pathd.kernel import describe, observe, perform, supports_res
 from zerotier_multi.pathd.metrics import MetricsFile
 from zerotier_multi.pathd.plans import Plans
 from zerotier_multi.pathd.prober import Prober
+from zerotier_multi.pathd.quiet import wait_until_quiet
 from zerotier_multi.pathd.revive import Revival
 from zerotier_multi.pathd.since import Since
 from zerotier_multi.pathd.sysctls import GLOBAL, RP_FILTER_ALL, Sysctls, router_wide
@@ -45,6 +46,7 @@ AUDIT = 60.0  # seconds between looks without an event, for what has no event
 RETRY = 1.0  # seconds until a refused action is tried again
 LOSS = 3.0  # seconds after which an instance that runs and has lost its device is started anew
 DRAIN_PATIENCE = 0.5  # seconds that the remotes get to leave a path that is drained
+QUIET_PATIENCE = 0.2  # seconds that sockets of the routers themselves get to leave it
 DRAIN_LIMIT = 60.0  # seconds that a path stays drained while its device is the same: the restart did not come about
 MAX_PASSES = 8  # every pass brings the state nearer; more would be a fight with somebody
 
@@ -205,6 +207,7 @@ class Daemon:
         self.reconcile()
         paths = (path for plan in self._plan_list for path in plan.paths)
         self._prober.wait_for_peers([p.nexthop_id for p in paths if p.device in devices], DRAIN_PATIENCE)
+        wait_until_quiet(devices, QUIET_PATIENCE)
 
     def _usable(self, plan: Plan, path: PathPlan) -> bool:
         """Whether a path whose device is there may carry traffic."""
