@@ -44,7 +44,7 @@ for n in range(count):
     selector.register(sock, selectors.EVENT_READ, n)
     socks.append(sock)
 selector.register(sys.stdin, selectors.EVENT_READ, None)
-sent, got, last, gaps = [0] * count, [0] * count, [0.0] * count, [(0.0, 0.0)] * count
+ticks, got, last, gaps = [], [set() for _ in range(count)], [0.0] * count, [(0.0, 0.0)] * count
 begin = time.monotonic()
 due, running, ending = begin, True, None
 print("ready", flush=True)
@@ -53,10 +53,10 @@ while ending is None or time.monotonic() < ending:
     if running and now >= due:
         for n, sock in enumerate(socks):
             try:
-                sock.send(struct.pack("!I", sent[n]))
+                sock.send(struct.pack("!I", len(ticks)))
             except OSError:
                 pass
-            sent[n] += 1
+        ticks.append(now)
         due += period
         if due < now - 0.1: due = now
     for key, _ in selector.select(max(0.0, min(due - now, 0.05)) if running else 0.02):
@@ -67,28 +67,39 @@ while ending is None or time.monotonic() < ending:
             continue
         try:
             while True:
-                key.fileobj.recv(64)
+                number, = struct.unpack("!I", key.fileobj.recv(64))
                 at = time.monotonic()
                 n = key.data
                 if last[n] and at - last[n] > gaps[n][0]: gaps[n] = (at - last[n], last[n] - begin)
-                last[n] = at; got[n] += 1
+                last[n] = at; got[n].add(number)
         except OSError:
             pass
 end = time.monotonic() - 0.5
 for n in range(count):
     if end - last[n] > gaps[n][0]: gaps[n] = (end - (last[n] or begin), (last[n] or begin) - begin)
-print(json.dumps([{"sent": s, "lost": s - g, "gap": gap[0], "at": gap[1]} for s, g, gap in zip(sent, got, gaps)]))
+print(json.dumps([
+    {"sent": len(ticks), "missing": [at for k, at in enumerate(ticks) if k not in seen], "gap": gap[0], "at": gap[1]}
+    for seen, gap in zip(got, gaps)
+]))
 """
 
 
 @dataclass(frozen=True)
 class Seen:
-    """What a flow saw: packets sent, echoes that never came, the longest time without one and when it began (s)."""
+    """What a flow saw: packets sent, the longest time without an echo and when it began (s).
+
+    ``missing`` is when those were sent whose echo never came, in seconds of the monotonic clock, which all routers share.
+    """
 
     sent: int
-    lost: int
+    missing: list[float]
     gap: float
     at: float
+
+    @property
+    def lost(self) -> int:
+        """Packets whose echo never came."""
+        return len(self.missing)
 
 
 class Flows:
