@@ -141,6 +141,20 @@ def change_disk(person: Person, command: str) -> None:
     person.root(f"mount -o remount,rw {medium} && cd {medium} && {command}; cd /; mount -o remount,ro {medium}")
 
 
+def is_left(person: Person) -> None:
+    """Image a was tried, b runs again, and it is told why."""
+    assert running(person).startswith("b ")
+    until(lambda: "did not come up" in person.op("show system image"), "what became of image a")
+
+
+def try_broken(person: Person, command: str) -> None:
+    """Start image a after something was done to its files; it is left."""
+    assert "takes image a" in person.op("set system image default-boot a", timeout=600)
+    change_disk(person, f"cd images-*/a && {command}")
+    person.reboot()
+    is_left(person)
+
+
 def test_only_a_trial_that_is_pending_runs_out_of_time(installed: Person) -> None:
     """The quarter of an hour is over when somebody starts what the timer starts."""
     ends = "systemctl start router-image-trial.service"
@@ -156,11 +170,7 @@ def test_only_a_trial_that_is_pending_runs_out_of_time(installed: Person) -> Non
 
 def test_one_that_does_not_come_up_is_left(installed: Person) -> None:
     """Its file system is broken: the kernel gives up, and GRUB takes the one that worked, by itself."""
-    assert "takes image a" in installed.op("set system image default-boot a", timeout=600)
-    change_disk(installed, "cd images-*/a && truncate -s 1M filesystem.squashfs")
-    installed.reboot()
-    assert running(installed).startswith("b ")
-    until(lambda: "did not come up" in installed.op("show system image"), "what became of image a")
+    try_broken(installed, "truncate -s 1M filesystem.squashfs")
     assert "is damaged" in installed.op("set system image default-boot a", timeout=600)
     # And it stays left.
     installed.reboot()
@@ -190,18 +200,13 @@ def test_one_that_does_not_carry_the_configuration_out_is_left(installed: Person
     installed.root(f'printf "{script}" >/config/refuse; chmod +x /config/refuse; mkdir -p {REFUSES}')
     installed.root(f'printf "[Service]\\nExecStart=\\nExecStart=/config/refuse\\n" >{REFUSES}/refuse.conf')
     start_again(installed)
-    assert running(installed).startswith("b ")
-    until(lambda: "did not come up" in installed.op("show system image"), "what became of image a")
+    is_left(installed)
     installed.root(f"rm -r {REFUSES} /config/refuse")
 
 
 def test_one_that_cannot_even_be_loaded_is_left(installed: Person) -> None:
     """GRUB goes on to the other one without anybody at the console."""
-    assert "takes image a" in installed.op("set system image default-boot a", timeout=600)
-    change_disk(installed, "cd images-*/a && mv vmlinuz away")
-    installed.reboot()
-    assert running(installed).startswith("b ")
-    until(lambda: "did not come up" in installed.op("show system image"), "what became of image a")
+    try_broken(installed, "mv vmlinuz away")
     change_disk(installed, "cd images-*/a && mv away vmlinuz")
     assert "takes image a" in installed.op("set system image default-boot a", timeout=600)
     installed.reboot()
