@@ -182,8 +182,9 @@ group at either end, "lost then" are packets of any flow that were lost within {
 drained leaves its groups by the deletion of its next hop, which touches no other path. One that comes back can only do so by
 a replacement of the group, and there the Linux kernel (5.16 and later) lets go of the route caches of all members of an
 IPv6 group: the packet that a CPU is just then sending over one of them is dropped. In a loop of replacements under 6400
-packets/s that was one packet in some 350 of them, so one per row is let pass; IPv4 has no such thing. The flows here end in sockets of the routers
-themselves, which leave a deleted IPv6 next hop only when the kernel frees it, 10 to 20 ms later; forwarded ones do at once.
+packets/s that was one packet in some 350 of them, so one per row is let pass; IPv4 has no such thing. The flows here end
+in sockets of the routers themselves, which leave a deleted IPv6 next hop only when the kernel frees it, 10 to 20 ms later;
+forwarded ones do at once.
 
 {table}
 """
