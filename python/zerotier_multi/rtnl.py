@@ -9,8 +9,9 @@ from __future__ import annotations
 import ipaddress
 import socket
 import struct
-from itertools import zip_longest
+from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import zip_longest
 
 from zerotier_multi.names import RT_PROTO
 from zerotier_multi.netlink import (
@@ -113,6 +114,12 @@ class NextHopGroup:
     idle_timer: int = 0
     weights: tuple[int, ...] = ()
     forced: bool = False
+
+
+def group_weights(weights: Iterable[int]) -> tuple[int, ...]:
+    """Weights as a :class:`NextHopGroup` has them: none where all are 1."""
+    found = tuple(weights)
+    return found if any(weight != 1 for weight in found) else ()
 
 
 @dataclass(frozen=True)
@@ -433,7 +440,7 @@ def _parse_group(number: int, values: dict[int, bytes]) -> NextHopGroup:
     content = values[_NHA_GROUP]
     entries = [struct.unpack_from("=IBBH", content, at) for at in range(0, len(content), 8)]
     members = tuple(entry[0] for entry in entries)
-    weights = tuple(entry[1] + 1 for entry in entries) if any(entry[1] for entry in entries) else ()
+    weights = group_weights(entry[1] + 1 for entry in entries)
     resilient = attributes(values.get(_NHA_RES_GROUP, b""))
     if _NHA_RES_GROUP_BUCKETS not in resilient:
         return NextHopGroup(number, members, weights=weights)

@@ -57,13 +57,19 @@ def test_what_is_no_request_is_told_so(box: tuple[Path, selectors.BaseSelector],
         assert answer(selector, sock, question) == {"error": "not a request"}
 
 
+def crowd(path: Path, selector: selectors.BaseSelector, count: int) -> list[socket.socket]:
+    """So many clients that have come and said nothing."""
+    clients = []
+    for _ in range(count):
+        clients.append(client(path))
+        work(selector)
+    return clients
+
+
 def test_a_client_that_is_put_out_while_it_speaks(box: tuple[Path, selectors.BaseSelector]) -> None:
     """One look at the sockets finds both the new client and the request of the one that gives way to it."""
     path, selector = box
-    clients = []
-    for _ in range(32):
-        clients.append(client(path))
-        work(selector)
+    clients = crowd(path, selector, 32)
     clients.append(client(path))
     clients[0].sendall(b"{}\n")
     work(selector)
@@ -74,10 +80,7 @@ def test_a_client_that_is_put_out_while_it_speaks(box: tuple[Path, selectors.Bas
 
 def test_silent_clients_do_not_use_up_the_descriptors(box: tuple[Path, selectors.BaseSelector]) -> None:
     path, selector = box
-    silent = []
-    for _ in range(200):
-        silent.append(client(path))
-        work(selector)
+    silent = crowd(path, selector, 200)
     try:
         assert len(selector.get_map()) <= 40
         assert silent[0].recv(1) == b"", "the oldest are put out"

@@ -24,11 +24,8 @@ from zerotier_multi.planner import make_plan
 from zerotier_multi.rtnl import Address, Link, NextHop, NextHopGroup, Route
 
 PLAN = make_plan(bundle(EXAMPLE), tuple(Cpu(n, n) for n in range(4)), "/usr/sbin/ztnode")
-SIX = make_plan(
-    bundle(EXAMPLE + "transit prefix 2001:db8:14::/124\nremote R2 prefix 2001:db8:55::2/128"),
-    tuple(Cpu(n, n) for n in range(4)),
-    "/usr/sbin/ztnode",
-)
+BOTH = EXAMPLE + "transit prefix 2001:db8:14::/124\nremote R2 prefix 2001:db8:55::2/128\n"
+SIX = make_plan(bundle(BOTH), tuple(Cpu(n, n) for n in range(4)), "/usr/sbin/ztnode")
 ONE = make_plan(bundle(EXAMPLE.replace("instances 4", "instances 1")), (Cpu(0, 0),), "/usr/sbin/ztnode")
 GROUP = PLAN.groups[0].group_id
 
@@ -122,8 +119,7 @@ def test_weights_are_those_of_the_members_that_stand() -> None:
 
 
 def test_weights_of_an_ipv6_group_that_a_path_leaves_need_no_replacement() -> None:
-    text = EXAMPLE + "transit prefix 2001:db8:14::/124\nremote R2 prefix 2001:db8:55::2/128\ninstance 2 weight 3"
-    heavy = make_plan(bundle(text), tuple(Cpu(n, n) for n in range(4)), "x")
+    heavy = make_plan(bundle(BOTH + "instance 2 weight 3"), tuple(Cpu(n, n) for n in range(4)), "x")
     have = settle(Observed(links=all_taps()), plans=(heavy,), first=-100.0)
     for gone, weights in ((0, (3, 1, 1)), (1, ())):
         member = heavy.groups[1].members[gone]

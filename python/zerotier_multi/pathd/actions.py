@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 from zerotier_multi import names
 from zerotier_multi.pathd.desired import Desired, DeviceState, Observed
-from zerotier_multi.rtnl import Address, Link, Neighbour, NextHop, NextHopGroup, Route
+from zerotier_multi.rtnl import Address, Link, Neighbour, NextHop, NextHopGroup, Route, group_weights
 
 
 @dataclass(frozen=True)
@@ -89,7 +89,8 @@ def _leaving(want: Desired, have: Observed) -> set[int]:
     6400 packets/s, none in 3000 deletions). IPv4 loses nothing by a replacement, and the router's own sockets hear of that
     some 10 ms earlier than of a deletion.
     """
-    shrinking = [g for number, g in have.groups.items() if number in want.groups and set(g.members) > set(want.groups[number].members)]
+    both = ((group, want.groups[number]) for number, group in have.groups.items() if number in want.groups)
+    shrinking = [group for group, wanted in both if set(group.members) > set(wanted.members)]
     gone = {member for group in shrinking for member in group.members} - set(want.nexthops)
     gone = {number for number in gone if number in have.nexthops and ":" in have.nexthops[number].via}
     # A group that loses its last member takes its routes along.
@@ -98,11 +99,9 @@ def _leaving(want: Desired, have: Observed) -> set[int]:
 
 def _without(group: NextHopGroup, gone: Set[int]) -> NextHopGroup:
     """What the kernel makes of a group when next hops are deleted."""
-    if not gone.intersection(group.members):
-        return group
-    pairs = [(m, w) for m, w in zip(group.members, group.weights or (1,) * len(group.members), strict=True) if m not in gone]
-    weights = tuple(weight for _member, weight in pairs)
-    return replace(group, members=tuple(m for m, _weight in pairs), weights=weights if any(w != 1 for w in weights) else ())
+    weights = group.weights or (1,) * len(group.members)
+    left = [(member, weight) for member, weight in zip(group.members, weights, strict=True) if member not in gone]
+    return replace(group, members=tuple(m for m, _weight in left), weights=group_weights(w for _member, w in left))
 
 
 def _devices(want: Desired, have: Observed) -> Iterable[Action]:

@@ -269,7 +269,7 @@ class Daemon:
         self._wake = want.wake
         self._waiting_since = {group: self._waiting_since.get(group, now) for group in want.waiting}
         self._managed = {have.links[name].index for name in want.devices if name in have.links}
-        self._used = {member for group in want.groups.values() for member in group.members}
+        self._used = set(want.nexthops)
         self._up = self._used & want.carrying
         self._ready = frozenset(want.ready)
         problems = [*self._plans.problems, *want.problems, *self._sysctls.apply(want.sysctls)]

@@ -10,7 +10,7 @@ from zerotier_multi import names
 from zerotier_multi.pathd.spread import MAX_WEIGHT
 from zerotier_multi.plan import GroupPlan, InstancePlan, PathPlan, Plan
 from zerotier_multi.planner import best_mtu
-from zerotier_multi.rtnl import RT_TABLE_MAIN, Address, Link, Neighbour, NextHop, NextHopGroup, Route
+from zerotier_multi.rtnl import RT_TABLE_MAIN, Address, Link, Neighbour, NextHop, NextHopGroup, Route, group_weights
 
 # How long the first group of a remote waits for the rest of its members, in seconds. Built at once with all
 # of them, the groups of both ends have the same layout, so that both directions of a flow use one instance.
@@ -201,7 +201,7 @@ def _paths(
             members,
             buckets,
             group.idle_timer if resilient else 0,
-            weights if any(weight != 1 for weight in weights) else (),
+            group_weights(weights),
             share.forced and buckets > 0,
         )
         want.nexthops |= {m: want.ready[m] for m in members}
