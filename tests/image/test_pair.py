@@ -12,7 +12,7 @@ import pytest
 from lab.edition import Edition
 from lab.vm import Vm
 from tests.image.conftest import Figures, until
-from tests.image.ends import INSTANCES, End, send
+from tests.image.ends import FLOWS, INSTANCES, End, send
 
 PICTURES = os.environ.get("SCREENSHOTS")  # a directory for the pictures of docs/live-image.md
 
@@ -58,8 +58,8 @@ def _unchanged(vm: Vm, file: Path, pictures: list[bytes]) -> bool:
 def test_traffic_takes_all_paths(link: list[End], figures: Figures) -> None:
     rate, spread = send(link[0], link[1])
     assert rate > 0
-    assert min(spread.values()) > 10_000, spread
-    figures["iperf3, 16 flows, 4 instances (Mbit/s)"] = rate / 1e6
+    assert min(spread.values()) > 10_000, (spread, [end.data("paths") for end in link])
+    figures[f"iperf3, {FLOWS} flows, {INSTANCES} instances (Mbit/s)"] = rate / 1e6
 
 
 def test_what_containers_lack(link: list[End]) -> None:

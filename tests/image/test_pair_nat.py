@@ -77,7 +77,7 @@ def test_traffic_through_it(link: list[End], nat: Person) -> None:
     for sender, receiver in (link, link[::-1]):
         rate, spread = send(sender, receiver, seconds=5)
         assert rate > 0
-        assert min(spread.values()) > 10_000, spread
+        assert min(spread.values()) > 10_000, (spread, [end.data("paths") for end in link])
 
 
 def test_back_on_the_cable(link: list[End], nat: Person) -> None:
