@@ -420,7 +420,7 @@ def test_what_a_remote_said_earlier_does_not_count_when_it_arrives_late(
 
     def hear(heard: int, number: int, sent: float, arrival: float) -> None:
         told = wire.Probe(number, False, 1, 800, int(sent * 1e9), heard, heard, heard)
-        made._take(False, 0, told, index=index, source="127.0.0.1", hops=255, arrival=arrival, now=arrival)
+        made._take((False, 0, told), index, "127.0.0.1", 255, arrival)
 
     hear(1, 9, now, now)
     hear(0, 8, now - 0.4, now + 0.001)  # waited somewhere, such as in an engine that was looking for its peer

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
 import random
-from dataclasses import replace
+from collections.abc import Callable
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from zerotier_multi.pathd import wire
-from zerotier_multi.pathd.health import FREE_FALLS, HISTORY, Health, Peer
+from zerotier_multi.pathd.health import CALM, FREE_FALLS, HISTORY, Health, Peer
 from zerotier_multi.pathd.prober import COPIES
 
 I, M = 0.2, 3
@@ -25,7 +26,7 @@ def play(health: Health, answered: str, begin: float = 0.0, rtt: float = 0.001) 
     for sign in answered:
         number = health.sent(now)
         if sign == "x":
-            health.answered(number % 65536, rtt)
+            health.answered(number % 65536, now + rtt)
         for moment in (now, now + health._margin + 1e-9, now + health.interval * 0.999):
             if health.judge(moment):
                 changes.append((round(moment - begin, 3), health.up))
@@ -74,7 +75,7 @@ def test_answers_that_take_longer_than_the_interval() -> None:
     for number in range(1, 40):
         health.sent(number * I)
         if number > 3:
-            health.answered(number - 3, 0.5)
+            health.answered(number - 3, number * I - 3 * I + 0.5)
         assert not health.judge(number * I + 0.1)
     assert health.up and health.loss() == 0.0
 
@@ -110,18 +111,18 @@ def test_a_duplicate_and_an_old_answer_count_for_nothing() -> None:
     number = health.sent(0.0)
     for _ in range(5):
         health.answered(number, 0.001)
-    assert not health.judge(0.1)
+    assert health.rtt == pytest.approx(0.001) and not health.judge(0.1)
     for at in range(HISTORY + 5):
         health.sent(at * I)
-    health.answered(number, 0.001)
-    assert not health.up
+    health.answered(number, 100.0)
+    assert not health.up and health.rtt == pytest.approx(0.001)
 
 
 def test_numbers_wrap_as_icmp_has_them() -> None:
     health = path(True)
     for at in range(65_600):
         number = health.sent(at * I)
-        health.answered(number % 65536, 0.001)
+        health.answered(number % 65536, at * I + 0.001)
         assert not health.judge(at * I + 0.1)
     assert health.loss() == 0.0
 
@@ -169,13 +170,117 @@ def test_lost_answers_are_no_death_while_the_remote_vouches_for_the_path() -> No
     assert not health.up, "it brings no path up"
 
 
+class Ends:
+    """Both ends of a path, as the prober plays them, in a simulated time of steps of 5 ms.
+
+    ``lost`` are the shares of packets lost on the way from each end; the other's probes begin ``phase`` seconds later.
+    """
+
+    STEP, DELAY = 0.005, 0.01
+
+    def __init__(self, phase: float, intervals: tuple[float, float] = (I, I), speaks: bool = True, seed: int = 7) -> None:
+        self.ends = [path(True, interval) for interval in intervals]
+        self.due, self.seen = [0.0, phase], [-9.0, -9.0]
+        self.speaks = speaks  # whether the second one has our daemon, not only a kernel that answers
+        self.lost = [0.0, 0.0]
+        self.now, self.chance = 0.0, random.Random(seed)
+        self.arrivals: list[tuple[float, int, Callable[[], None]]] = []
+        self.sent = [{True: 0, False: 0}, {True: 0, False: 0}]  # packets by quiet or not
+        self.fell: list[tuple[float, int]] = []
+
+    def run(self, seconds: float) -> None:
+        end = self.now + seconds
+        while self.now < end:
+            for at, number, what in sorted(self.arrivals, key=lambda entry: entry[:2]):
+                if at <= self.now:
+                    self.arrivals.remove((at, number, what))
+                    what()
+            for which, health in enumerate(self.ends if self.speaks else self.ends[:1]):
+                if health.judge(self.now) and not health.up:
+                    self.fell.append((self.now, which))
+                if self.due[which] <= self.now:
+                    self.due[which] += health.interval
+                    self._probe(which, health)
+            self.now += self.STEP
+
+    def _probe(self, which: int, health: Health) -> None:
+        quiet = health.may_be_quiet(self.now)
+        copies = COPIES[min(health.missing(self.now), 2)] if health.up else 1
+        number = health.sent(self.now, quiet)
+        vouches = self.now - self.seen[which] < health.interval * health.multiplier
+        self.sent[which][quiet] += copies
+        for _ in range(copies):
+            self._carry(which, lambda at: self._arrived(which, number, quiet, vouches, at))
+
+    def _arrived(self, which: int, number: int, quiet: bool, vouches: bool, at: float) -> None:
+        other = 1 - which
+        self.seen[other] = at
+        if vouches:
+            self.ends[other].vouch(at)
+        if not quiet:  # the answer to a quiet one is not read
+            self._carry(other, lambda back: self.ends[which].answered(number % 65536, back))
+
+    def _carry(self, sender: int, arrived: Callable[[float], None]) -> None:
+        if self.chance.random() >= self.lost[sender]:
+            at = self.now + self.DELAY * (1 + self.chance.random())
+            self.arrivals.append((at, len(self.arrivals), lambda: arrived(at)))
+
+
+@pytest.mark.parametrize("phase", [0.0, 0.01, 0.1, 0.19])
+def test_one_answer_in_five_is_read_where_the_remote_vouches(phase: float) -> None:
+    ends = Ends(phase)
+    ends.run(CALM * I + 1.0)
+    ends.sent = [{True: 0, False: 0}, {True: 0, False: 0}]
+    ends.run(60.0)
+    for health, sent in zip(ends.ends, ends.sent, strict=True):
+        assert sum(sent.values()) == pytest.approx(300, abs=1), "no copies"
+        assert sent[False] < 0.3 * 300
+        assert health.loss() == 0.0 and health.rtt == pytest.approx(0.03, abs=0.01)
+
+
+@pytest.mark.parametrize("phase", [0.0, 0.05, 0.1, 0.15])
+@pytest.mark.parametrize("dead", [(1.0, 1.0), (1.0, 0.0), (0.0, 1.0)])
+def test_a_death_is_noticed_as_soon_by_the_word_as_by_the_answer(phase: float, dead: tuple[float, float]) -> None:
+    ends = Ends(phase)
+    ends.run(20.0)
+    died, ends.lost = ends.now, list(dead)
+    ends.run(3.0)
+    first = min(at for at, _which in ends.fell)  # it tells the other one
+    assert first - died <= I * M + I / 4 + 2 * 0.04
+
+
+def test_every_answer_is_read_where_the_remote_says_nothing_or_less_often() -> None:
+    for ends in (Ends(0.1, speaks=False), Ends(0.1, intervals=(0.2, 1.0))):
+        ends.run(60.0)
+        assert ends.sent[0][True] == 0 and ends.sent[0][False] == pytest.approx(300, abs=1)
+        assert not ends.fell
+
+
+def test_a_daemon_that_falls_silent_costs_one_burst_and_no_path() -> None:
+    ends = Ends(0.1)
+    ends.run(20.0)
+    ends.speaks = False
+    ends.sent[0] = {True: 0, False: 0}
+    ends.run(60.0)
+    assert not ends.fell and ends.ends[0].up
+    assert sum(ends.sent[0].values()) <= 300 + sum(COPIES)
+
+
+@pytest.mark.parametrize("lost", [(0.55, 0.55), (0.8, 0.0), (0.0, 0.8)])
+def test_a_path_that_is_full_stays_up_between_two_that_speak(lost: tuple[float, float]) -> None:
+    ends = Ends(0.07)
+    ends.run(CALM * I + 5.0)
+    ends.lost = list(lost)
+    ends.run(600.0)
+    assert not ends.fell
+
 
 def test_an_answer_is_missing_once_it_should_have_come() -> None:
     health = path(True)
     assert not health.missing(5.0)
     number = health.sent(10.0)
     assert not health.missing(10.05) and health.missing(10.0 + I) == 1
-    health.answered(number, 0.001)
+    health.answered(number, 10.001)
     assert not health.missing(10.0 + I)
     health.rtt = 0.5
     health.sent(20.0)
@@ -191,7 +296,7 @@ def test_a_path_that_is_full_stays_up() -> None:
         copies = COPIES[min(health.missing(now), 2)]
         number = health.sent(now)
         if any(chance.random() < 1 / 5 for _ in range(copies)):
-            health.answered(number % 65536, 0.02)
+            health.answered(number % 65536, now + 0.02)
         assert not health.judge(now + health._margin + 1e-9), now
         assert not health.judge(now + 0.999 * I), now
         now += I
@@ -200,6 +305,7 @@ def test_a_path_that_is_full_stays_up() -> None:
 probes = st.builds(
     wire.Probe, st.integers(0, 65535), st.booleans(), st.integers(1, 32), st.integers(0, 65535), st.integers(0, 2**64 - 1),
     st.integers(0, 2**32 - 1), st.integers(0, 2**32 - 1), st.integers(0, 2**32 - 1), st.none() | st.integers(0, 100),
+    st.booleans(),
 )  # fmt: skip
 
 
@@ -212,7 +318,7 @@ def test_what_is_sent_is_read(probe: wire.Probe, family: int, identifier: int) -
     assert wire.decode(packet, family) == (False, identifier, probe)
     # One of an earlier version ends where the masks do.
     shorter = packet[: wire.SIZE + (20 if family == 4 else 0)]
-    assert wire.decode(shorter, family) == (False, identifier, replace(probe, use=None))
+    assert wire.decode(shorter, family) == (False, identifier, probe._replace(use=None))
 
 
 @given(st.binary(max_size=100), st.sampled_from([4, 6]))
@@ -225,8 +331,8 @@ def test_anything_else_is_left_alone(packet: bytes, family: int) -> None:
 @pytest.mark.parametrize("header", [20, 24])
 def test_the_filters_part_what_is_urgent_from_the_rest(family: int, header: int) -> None:
     begin = bytes([0x40 | header // 4]) + bytes(header - 1) if family == 4 else b""
-    for urgent in (True, False):
-        probe = wire.encode(wire.Probe(1, urgent, 1, 800, 1, 1, 1, 1), family, 7)
+    for urgent, quiet in itertools.product((True, False), repeat=2):
+        probe = wire.encode(wire.Probe(1, urgent, 1, 800, 1, 1, 1, 1, quiet=quiet), family, 7)
         reply = bytes([wire.ECHO_REPLY[family]]) + probe[1:]
         other = probe[:8] + b"\0\0\0\0" + probe[12:]
         for device in (7, 8, 9):
@@ -234,7 +340,7 @@ def test_the_filters_part_what_is_urgent_from_the_rest(family: int, header: int)
             assert bpf(wakes, begin + probe, device) is urgent
             assert bpf(waits, begin + probe, device) is not urgent
             assert bpf(wakes, begin + reply, device) is False
-            assert bpf(waits, begin + reply, device) is True
+            assert bpf(waits, begin + reply, device) is not quiet
             assert not any(bpf(program, begin + other, device) for program in (wakes, waits))
         for devices in ((7, 8, 9), ()):
             assert not any(bpf(wire.packet_filter(family, kind, devices), begin + probe, 10) for kind in (True, False))

@@ -43,6 +43,7 @@ from zerotier_multi.plan import InstancePlan, PathPlan, Plan
 log = logging.getLogger("pathd")
 
 AUDIT = 60.0  # seconds between looks without an event, for what has no event
+WATCHDOG = AUDIT / 4  # seconds between two signs of life; WatchdogSec= of the unit is longer than two of them
 RETRY = 1.0  # seconds until a refused action is tried again
 LOSS = 3.0  # seconds after which an instance that runs and has lost its device is started anew
 DRAIN_PATIENCE = 0.5  # seconds that the remotes get to leave a path that is drained
@@ -105,6 +106,7 @@ class Daemon:
         self._retry: float | None = None
         self._wake: float | None = None
         self._audit_at: float = 0.0
+        self._told_at: float = 0.0  # when systemd was last told that we live
         self._running = True
         self._selector = selectors.DefaultSelector()
         self._selector.register(self._events, selectors.EVENT_READ, self._kernel_event)
@@ -137,7 +139,9 @@ class Daemon:
             if any(at <= now for at in self._alarms()):
                 self.reconcile()
             self._metrics.work(self.status)
-            sd.notify("WATCHDOG=1")
+            if now >= self._told_at + WATCHDOG:
+                self._told_at = now
+                sd.notify("WATCHDOG=1")
         sd.notify("STOPPING=1")
 
     # -- what happens
@@ -360,8 +364,7 @@ class Daemon:
         now = time.monotonic()
         helpers = (self._prober.wake, self._hangs.wake, self._weights.wake, self._metrics.wake)
         moments = [*self._alarms(), *(at for at in helpers if at is not None)]
-        watchdog = AUDIT / 4  # WatchdogSec= of the unit is longer
-        return max(0.0, min([watchdog, *(at - now for at in moments)]))
+        return max(0.0, min([WATCHDOG, *(at - now for at in moments)]))
 
     # -- what is told
 

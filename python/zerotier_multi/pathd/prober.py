@@ -14,7 +14,7 @@ import selectors
 import socket
 import struct
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from zerotier_multi.pathd import wire
@@ -36,7 +36,7 @@ _HOPS = 255  # what comes from further away has fewer left (RFC 5082)
 _CS6 = 0xC0
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Target:
     """A path to probe; ``interval`` in seconds, ``source`` the own address on the device."""
 
@@ -53,7 +53,7 @@ class Target:
     vrf: int = 0  # ifindex of the VRF that the device is in
 
 
-@dataclass
+@dataclass(slots=True)
 class _State:
     target: Target
     group: tuple[str, str, int]  # (bundle, remote, family): what one remote tells about all its instances
@@ -62,6 +62,7 @@ class _State:
     fresh_until: float
     next_send: float
     send: Callable[[bytes], None]
+    good_ms: int  # for which what a probe tells is good
     drained: bool = False
     seen_at: float = -math.inf  # when a probe of the remote last came over this path
     remote_use: int | None = None  # percent
@@ -130,7 +131,8 @@ class Prober:
         health = Health(target.interval, target.multiplier, up, now)
         group = (target.bundle, target.remote, target.family)
         send = _sender(self._calm[target.family], target)
-        state = _State(target, group, self._identifier, health, now if up else now + FRESH, now, send)
+        good_ms = min(65535, int(target.interval * (target.multiplier + 1) * 1000))
+        state = _State(target, group, self._identifier, health, now if up else now + FRESH, now, send, good_ms)
         self._states[target.path] = self._by_identifier[self._identifier] = state
         self._by_source[target.index, target.via] = state
 
@@ -254,12 +256,13 @@ class Prober:
                 used |= bit if state.target.path in self._in_use else 0
         return heard, used
 
-    def _seen(self, group: tuple[str, str, int], now: float) -> int:
-        """Mask of the instances over which probes of a remote have come lately."""
-        seen = 0
+    def _seen(self, now: float) -> dict[tuple[str, str, int], int]:
+        """By remote, the mask of the instances over which its probes have come lately."""
+        seen: dict[tuple[str, str, int], int] = {}
         for state in self._states.values():
-            if state.group == group and now - state.seen_at < state.target.interval * state.target.multiplier:
-                seen |= 1 << (state.target.instance - 1)
+            seen.setdefault(state.group, 0)
+            if now - state.seen_at < state.target.interval * state.target.multiplier:
+                seen[state.group] |= 1 << (state.target.instance - 1)
         return seen
 
     def _announce(self, now: float) -> None:
@@ -271,20 +274,23 @@ class Prober:
                 self._send([s for s in self._states.values() if s.group == group], now, urgent=True)
 
     def _send(self, states: Collection[_State], now: float, urgent: bool) -> None:
-        seen = {group: self._seen(group, now) for group in {state.group for state in states}}
+        seen = self._seen(now) if states else {}
+        uses: dict[tuple[str, int], int | None] = {}
         packets: list[tuple[_State, bytes, int]] = []
         for state in states:
-            target = state.target
-            good_ms = min(65535, int(target.interval * (target.multiplier + 1) * 1000))
-            copies = COPIES[min(state.health.missing(now), len(COPIES) - 1)] if state.health.up else 1
+            target, health = state.target, state.health
+            instance = (target.bundle, target.instance)
+            if instance not in uses:
+                use = self._use(*instance)
+                uses[instance] = None if use is None else round(100 * use)
             at = time.monotonic()
-            number = state.health.sent(at)
-            told = self._told.get(state.group, (0, 0))
-            use = self._use(target.bundle, target.instance)
-            percent = None if use is None else round(100 * use)
+            copies = COPIES[min(health.missing(now), len(COPIES) - 1)] if health.up else 1
+            quiet = health.may_be_quiet(now)
+            number = health.sent(at, quiet)
             probe = wire.Probe(
-                number, urgent, target.instance, good_ms, int(at * 1e9), *told, seen[state.group], percent
-            )
+                number, urgent, target.instance, state.good_ms, int(at * 1e9), *self._told.get(state.group, (0, 0)),
+                seen[state.group], uses[instance], quiet,
+            )  # fmt: skip
             packets.append((state, wire.encode(probe, target.family, state.identifier), copies))
         # In turn, so that answers of one path do not fill our own queue before another one's come.
         for copy in range(max((copies for _state, _packet, copies in packets), default=0)):
@@ -303,31 +309,22 @@ class Prober:
     def _read(self, sockets: Mapping[int, socket.socket | None], now: float) -> None:
         wall = time.clock_gettime(time.CLOCK_REALTIME)
         for family, sock in sockets.items():
-            for _ in range(_MANY if sock else 0):
-                assert sock
-                try:
-                    packet, ancillary, _flags, source = sock.recvmsg(256, 256)
-                except OSError:
-                    break
-                found = wire.decode(packet, family)
-                if found is None:
+            for packet, ancillary, _flags, source in _waiting(sock) if sock else ():
+                if (found := wire.decode(packet, family)) is None:
                     continue
                 index, stamp, hops = _ancillary(ancillary, packet, family)
                 # The wall clock may have been set in between; an arrival is never older than the last reading.
                 age = min(max(0.0, wall - stamp), now - self._read_at) if stamp else 0.0
-                self._take(*found, index=index, source=source[0], hops=hops, arrival=now - age, now=now)
+                self._take(found, index, source[0], hops, now - age)
         if sockets is self._calm:
             self._read_at = now
 
-    def _take(
-        self, reply: bool, identifier: int, probe: wire.Probe, *, index: int, source: str, hops: int, arrival: float, now: float
-    ) -> None:
+    def _take(self, found: tuple[bool, int, wire.Probe], index: int, source: str, hops: int, arrival: float) -> None:
+        reply, identifier, probe = found
         if reply:
             state = self._by_identifier.get(identifier)
             if state and (state.target.index, state.target.via) == (index, source):
-                sent = state.health.sent_at(probe.sequence)  # by our own memory: an answer may say anything
-                if sent is not None:
-                    state.health.answered(probe.sequence, max(0.0, arrival - sent))
+                state.health.answered(probe.sequence, arrival)
             return
         state = self._by_source.get((index, source))
         if state and hops == _HOPS:
@@ -335,8 +332,20 @@ class Prober:
             state.remote_use = probe.use
             if probe.seen >> (state.target.instance - 1) & 1:
                 state.health.vouch(arrival)
-            peer = self._peers.setdefault(state.group, Peer())
+            peer = self._peers.get(state.group)
+            if peer is None:
+                peer = self._peers[state.group] = Peer()
             peer.hear(probe.heard, probe.used, probe.sent, arrival + probe.good_ms / 1000)
+
+
+def _waiting(sock: socket.socket) -> Iterator[tuple[bytes, list[tuple[int, int, bytes]], int, tuple[str, int]]]:
+    """What :meth:`socket.socket.recvmsg` gives until nothing is there, or very much was."""
+    receive = sock.recvmsg
+    try:
+        for _ in range(_MANY):
+            yield receive(256, 256)
+    except OSError:
+        return
 
 
 def _open(family: int, urgent: bool) -> socket.socket | None:

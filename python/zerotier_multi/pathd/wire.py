@@ -11,10 +11,11 @@ from __future__ import annotations
 import ctypes
 import struct
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 MAGIC = 0x7A746D31  # "ztm1"; another format gets another one
 URGENT = 1  # flag: something has changed, read this at once
+QUIET = 2  # flag: the remote's own probes say enough, its kernel's reply to this one is not read
 
 ECHO_REQUEST = {4: 8, 6: 128}
 ECHO_REPLY = {4: 0, 6: 129}
@@ -24,13 +25,14 @@ _ICMP = struct.Struct("!BBHHH")
 _PAYLOAD = struct.Struct("!IBBHQIII")
 SIZE = _ICMP.size + _PAYLOAD.size
 _UNKNOWN = 255
+_USE = tuple(bytes([percent, 0]) for percent in range(256))
 
 
-@dataclass(frozen=True)
-class Probe:
+class Probe(NamedTuple):
     """One probe. Bit K-1 of a mask stands for instance K; ``sent`` in ns of the sender's own clock.
 
-    ``use`` in percent is how hard the sending instance works; None where that is not measured.
+    ``use`` in percent is how hard the sending instance works; None where that is not measured. Of a ``quiet`` one the
+    reply is not read. (A tuple, because hundreds are made in a second.)
     """
 
     sequence: int
@@ -42,29 +44,26 @@ class Probe:
     used: int
     seen: int
     use: int | None = None
+    quiet: bool = False
 
 
 def checksum(data: bytes) -> int:
-    """The Internet checksum (RFC 1071)."""
+    """The Internet checksum (RFC 1071): a sum in ones' complement is the remainder of a division by 65535."""
     if len(data) % 2:
         data += b"\0"
-    total = sum(struct.unpack(f"!{len(data) // 2}H", data))
-    while total >> 16:
-        total = (total & 0xFFFF) + (total >> 16)
-    return ~total & 0xFFFF
+    number = int.from_bytes(data, "big")
+    return ~(number % 0xFFFF or (number and 0xFFFF)) & 0xFFFF
 
 
 def encode(probe: Probe, family: int, identifier: int) -> bytes:
     """An echo request; the kernel itself puts the checksum of ICMPv6 in."""
-    payload = _PAYLOAD.pack(
-        MAGIC, URGENT if probe.urgent else 0, probe.instance, probe.good_ms, probe.sent, probe.heard, probe.used, probe.seen
-    )
-    # At the end, where an earlier version of the daemon does not look.
-    payload += bytes([_UNKNOWN if probe.use is None else probe.use, 0])
-    rest = struct.pack("!HH", identifier, probe.sequence & 0xFFFF) + payload
+    sequence, urgent, instance, good_ms, sent, heard, used, seen, use, quiet = probe
+    flags = (URGENT if urgent else 0) | (QUIET if quiet else 0)
+    # The load at the end, where an earlier version of the daemon does not look.
+    payload = _PAYLOAD.pack(MAGIC, flags, instance, good_ms, sent, heard, used, seen) + _USE[_UNKNOWN if use is None else use]
     kind = ECHO_REQUEST[family]
-    total = checksum(struct.pack("!BBH", kind, 0, 0) + rest) if family == 4 else 0
-    return struct.pack("!BBH", kind, 0, total) + rest
+    packet = _ICMP.pack(kind, 0, 0, identifier, sequence & 0xFFFF) + payload
+    return packet if family == 6 else _ICMP.pack(kind, 0, checksum(packet), identifier, sequence & 0xFFFF) + payload
 
 
 def decode(packet: bytes, family: int) -> tuple[bool, int, Probe] | None:
@@ -76,14 +75,16 @@ def decode(packet: bytes, family: int) -> tuple[bool, int, Probe] | None:
     if len(packet) < offset + SIZE:
         return None
     kind, code, _sum, identifier, sequence = _ICMP.unpack_from(packet, offset)
-    if code or kind not in (ECHO_REQUEST[family], ECHO_REPLY[family]):
+    reply = kind == ECHO_REPLY[family]
+    if code or not (reply or kind == ECHO_REQUEST[family]):
         return None
     magic, flags, instance, good_ms, sent, heard, used, seen = _PAYLOAD.unpack_from(packet, offset + _ICMP.size)
     if magic != MAGIC:
         return None
     use = packet[offset + SIZE] if len(packet) > offset + SIZE else _UNKNOWN
-    probe = Probe(sequence, bool(flags & URGENT), instance, good_ms, sent, heard, used, seen, use if use <= 100 else None)
-    return kind == ECHO_REPLY[family], identifier, probe
+    known = use if use <= 100 else None
+    urgent, quiet = bool(flags & URGENT), bool(flags & QUIET)
+    return reply, identifier, Probe(sequence, urgent, instance, good_ms, sent, heard, used, seen, known, quiet)
 
 
 # -- classic BPF, so that only what is ours wakes the daemon (linux/filter.h)
@@ -96,7 +97,7 @@ _MOST_DEVICES = 250  # a jump goes no further
 
 
 def packet_filter(family: int, urgent: bool, devices: Sequence[int]) -> list[tuple[int, int, int, int]]:
-    """A filter for a raw socket: urgent requests only, or every other request and all replies.
+    """A filter for a raw socket: urgent requests only, or every other request and the replies to what is not quiet.
 
     Only of ``devices``, by ifindex (in a VRF the kernel may name that one instead); of none when there are none.
     """
@@ -125,9 +126,10 @@ def _probes(family: int, urgent: bool) -> list[tuple[int, int, int, int]]:
         ]  # fmt: skip
     return [
         *begin,
-        (word, 0, 0, magic), (_JEQ, 0, 5, MAGIC),
+        (word, 0, 0, magic), (_JEQ, 0, 7, MAGIC),
         (byte, 0, 0, 0), (_JEQ, 2, 0, ECHO_REPLY[family]),
-        (byte, 0, 0, flags), (_JSET, 1, 0, URGENT),
+        (byte, 0, 0, flags), (_JSET, 3, 2, URGENT),
+        (byte, 0, 0, flags), (_JSET, 1, 0, QUIET),
         (_RET, 0, 0, _ALL), (_RET, 0, 0, _NONE),
     ]  # fmt: skip
 
