@@ -216,6 +216,20 @@ def test_the_daemon_takes_over_without_a_gap_after_a_kill(pair: list[Router], fl
     assert item.lost() == 0
 
 
+def test_who_needs_the_daemon_waits_until_it_is_back(pair: list[Router], flow: list[Flow]) -> None:
+    """systemd starts it again in less than a second."""
+    r1 = pair[0]
+    item = flow_on(pair, {f"zt0p{k}" for k in range(1, 5)}, flow)
+    before = processes(r1)
+    killed = "systemctl kill --kill-who=main --signal=KILL zerotier-pathd"
+    r1.run(["sh", "-c", f"{killed} && ztsh restart zerotier zt0 instance 2"])
+    assert "zerotier-pathd does not" not in r1.run(["sh", "-c", f"{killed} && ztsh show zerotier"]).stdout
+    wait_paths(pair, 4)
+    now = processes(r1)
+    assert now[2] != before[2] and {k: p for k, p in now.items() if k != 2} == {k: p for k, p in before.items() if k != 2}
+    assert item.lost() == 0
+
+
 @pytest.mark.parametrize("signal", ["KILL", "ABRT", "TERM"])
 def test_an_instance_that_ends_comes_back_alone(pair: list[Router], signal: str) -> None:
     """However it ends, by itself or not; systemd is quicker than zerotier-pathd, which would wait 15 s."""

@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import selectors
 import socket
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from zerotier_multi.pathd.control import ControlSocket
+from zerotier_multi.pathd.control import ControlSocket, PathdError, ask
 
 
 @pytest.fixture
@@ -90,3 +91,51 @@ def test_silent_clients_do_not_use_up_the_descriptors(box: tuple[Path, selectors
     finally:
         for sock in silent:
             sock.close()
+
+
+def served(path: Path, hang_up: int) -> threading.Thread:
+    """A daemon at ``path`` that dies over the first ``hang_up`` requests and answers the next one."""
+
+    def serve() -> None:
+        with socket.socket(socket.AF_UNIX) as door:
+            door.bind(str(path))
+            door.listen()
+            for number in range(hang_up + 1):
+                caller, _ = door.accept()
+                with caller, caller.makefile("rb") as file:
+                    question = file.readline()
+                    if number == hang_up:
+                        caller.sendall(b'{"asked": ' + question.strip() + b"}\n")
+
+    thread = threading.Thread(target=serve)
+    thread.start()
+    return thread
+
+
+@pytest.mark.parametrize("hang_up", [0, 1, 3])
+def test_a_daemon_that_died_is_asked_again_once_it_is_back(tmp_path: Path, hang_up: int) -> None:
+    path, threads = tmp_path / "socket", []
+
+    def comes_back() -> bool:
+        if not threads:
+            threads.append(served(path, hang_up))
+        return True
+
+    assert ask({"op": "status"}, 5.0, path, comes_back) == {"asked": {"op": "status"}}
+    threads[0].join()
+
+
+@pytest.mark.parametrize("left_behind", [False, True])
+def test_a_daemon_that_does_not_come_back_is_not_waited_for(tmp_path: Path, left_behind: bool) -> None:
+    path, asked = tmp_path / "socket", []
+    if left_behind:
+        with socket.socket(socket.AF_UNIX) as door:
+            door.bind(str(path))
+    with pytest.raises(PathdError, match="zerotier-pathd does not answer"):
+        ask({"op": "status"}, 60.0, path, lambda: bool(asked.append(1)))
+    assert len(asked) == 1
+
+
+def test_patience_with_a_daemon_that_never_comes_ends(tmp_path: Path) -> None:
+    with pytest.raises(PathdError, match="FileNotFoundError"):
+        ask({"op": "status"}, 0.2, tmp_path / "socket", lambda: True)

@@ -11,14 +11,16 @@ import json
 import selectors
 import socket
 import struct
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from zerotier_multi import names
+from zerotier_multi import names, systemd
 
 _LIMIT = 65536
 _PATIENCE = 5.0
+_POLL = 0.05  # seconds between two knocks at the door of a daemon that is being started
 _CLIENTS = 32  # that may be silent at once; anybody on the router may connect
 
 Request = dict[str, Any]
@@ -29,22 +31,56 @@ class PathdError(RuntimeError):
     """The daemon does not answer, or refuses; the text is one sentence."""
 
 
-def ask(request: Request, timeout: float = _PATIENCE, path: Path = names.CONTROL_SOCKET) -> Request:
-    """Send a request to the daemon and return its answer; ``timeout`` in seconds. Raises :class:`PathdError`."""
+def _comes_back() -> bool:
+    """Whether systemd starts the daemon, or starts it again."""
+    try:
+        return systemd.unit_states([names.PATHD_UNIT])[names.PATHD_UNIT].active in ("active", "activating")
+    except systemd.SystemdError:
+        return False
+
+
+def ask(
+    request: Request,
+    timeout: float = _PATIENCE,
+    path: Path = names.CONTROL_SOCKET,
+    comes_back: Callable[[], bool] = _comes_back,
+) -> Request:
+    """Send a request to the daemon and return its answer; ``timeout`` in seconds. Raises :class:`PathdError`.
+
+    A daemon that has just died is waited for while ``comes_back`` says that it will be there again, and asked once
+    more: every request may be asked twice.
+    """
+    end = time.monotonic() + timeout
+    while True:
+        try:
+            reply = _ask(request, timeout, path)
+        except (ConnectionError, FileNotFoundError) as error:
+            if time.monotonic() < end and comes_back():
+                time.sleep(_POLL)
+                continue
+            raise _silent(error) from None
+        except (OSError, ValueError) as error:
+            raise _silent(error) from None
+        if "error" in reply:
+            raise PathdError(str(reply["error"]))
+        return reply
+
+
+def _ask(request: Request, timeout: float, path: Path) -> Request:
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as sock:
         sock.settimeout(timeout)
-        try:
-            sock.connect(str(path))
-            sock.sendall(json.dumps(request).encode() + b"\n")
-            with sock.makefile("rb") as answer:
-                reply: Request = json.loads(answer.readline())
-        except (OSError, ValueError) as error:
-            raise PathdError(
-                f"zerotier-pathd does not answer ({type(error).__name__}); see: journalctl -u {names.PATHD_UNIT}"
-            ) from None
-    if "error" in reply:
-        raise PathdError(str(reply["error"]))
+        sock.connect(str(path))
+        sock.sendall(json.dumps(request).encode() + b"\n")
+        with sock.makefile("rb") as answer:
+            line = answer.readline()
+    if not line:
+        raise ConnectionResetError
+    reply: Request = json.loads(line)
     return reply
+
+
+def _silent(error: Exception) -> PathdError:
+    return PathdError(f"zerotier-pathd does not answer ({type(error).__name__}); see: journalctl -u {names.PATHD_UNIT}")
 
 
 class ControlSocket:
