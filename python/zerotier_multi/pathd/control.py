@@ -19,7 +19,8 @@ from typing import Any
 from zerotier_multi import names, systemd
 
 _LIMIT = 65536
-_PATIENCE = 5.0
+# On a slow box the daemon is busy for seconds when all its instances start at once; one that hangs its watchdog ends.
+_PATIENCE = 20.0
 _POLL = 0.05  # seconds between two knocks at the door of a daemon that is being started
 _CLIENTS = 32  # that may be silent at once; anybody on the router may connect
 
