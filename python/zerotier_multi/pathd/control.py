@@ -35,7 +35,7 @@ class PathdError(RuntimeError):
 def _comes_back() -> bool:
     """Whether systemd starts the daemon, or starts it again."""
     try:
-        return systemd.unit_states([names.PATHD_UNIT])[names.PATHD_UNIT].active in ("active", "activating")
+        return systemd.unit_states([names.PATHD_UNIT])[names.PATHD_UNIT].running
     except systemd.SystemdError:
         return False
 
