@@ -21,6 +21,7 @@ PACKAGES = (
     "systemd", "systemd-sysv", "dbus", "iproute2", "procps", "frr", "python3", "python3-lxml", "python3-systemd",
     "iperf3", "tcpdump", "nftables", "iputils-ping", "ethtool", "jq", "curl", "libjansson4", "libmicrohttpd12",
     "libstdc++6", "util-linux", "kmod", "adduser", "bash", "less", "login", "python3-prompt-toolkit", "sudo",
+    "isc-dhcp-client",
 )  # fmt: skip
 
 # What a router has no use for here, and what would slow its start.
@@ -56,10 +57,12 @@ def _hash(*parts: str) -> str:
 
 
 def _prune(kind: str, keep: str, most: int) -> None:
-    """Leave the newest few of a kind, so that the cache does not grow for ever."""
+    """Leave the newest few of a kind and those that a lab has mounted, so that the cache does not grow for ever."""
+    mounted = Path("/proc/mounts").read_text()
     old = sorted((p for p in cache_dir().glob(f"{kind}-*") if p.is_dir() and p.name != keep), key=lambda p: p.stat().st_mtime)
     for path in old[: max(0, len(old) - most)]:
-        shutil.rmtree(path, ignore_errors=True)
+        if str(path) not in mounted:
+            shutil.rmtree(path, ignore_errors=True)
 
 
 def base() -> Path:
@@ -125,5 +128,5 @@ def with_packages(debs: Sequence[Path]) -> list[Path]:
             merged.rmdir()
             part.rename(target)
         os.utime(target)
-        _prune("layer", target.name, 3)
+        _prune("layer", target.name, 12)
     return [target, lower]
