@@ -106,6 +106,33 @@ def test_loss_counts_what_is_due_and_only_since_the_path_was_first_up() -> None:
     assert health.loss() == pytest.approx(0.5, abs=0.02)
 
 
+def test_loss_counts_nothing_from_before_the_path_was_up_when_old_answers_come_with_the_first_ones() -> None:
+    # An engine that looks for its peer queues what it can, drops the rest, and delivers the queue when it has found it.
+    health, now = path(), 0.0
+    for _ in range(60):
+        health.sent(now)
+        assert not health.judge(now + 0.04)
+        now += 0.05
+    for number in range(1, 31):
+        health.answered(number, now)
+    for _ in range(3):
+        health.answered(health.sent(now), now + 0.001)
+        health.judge(now + 0.002)
+        now += I
+    assert health.up
+    play(health, "x" * 20, now)
+    assert health.loss() == 0.0
+
+
+def test_loss_goes_on_counting_when_a_path_comes_up_again() -> None:
+    health = path()
+    _, now = play(health, "xxxxxxxxxx")
+    _, now = play(health, "....", now)
+    assert not health.up
+    _, now = play(health, "xxxxxxxx", now)
+    assert health.up and health.loss() == pytest.approx(4 / 19)
+
+
 def test_a_duplicate_and_an_old_answer_count_for_nothing() -> None:
     health = path()
     number = health.sent(0.0)

@@ -49,7 +49,7 @@ class Health:
     _asked: int = 0  # probes whose answers are read
     _times: deque[tuple[int, float]] = field(default_factory=lambda: deque(maxlen=HISTORY))  # the last of them: number, when sent
     _answers: int = 0  # bit n: the n-th of them from the last was answered
-    _counted_from: int = 0  # those before this one do not count as lost: the path was not there yet
+    _counted_from: int | None = None  # those before this one do not count as lost: the path was not there yet
 
     @property
     def _margin(self) -> float:
@@ -137,9 +137,20 @@ class Health:
                 return True
         if not self.up and self._row >= self.multiplier and now >= self._hold_until:
             self.up, self.since = True, now
-            self._counted_from = self._counted_from or self._asked - self._row
+            if self._counted_from is None:
+                self._counted_from = self._first_of_the_last_row()
             return True
         return False
+
+    def _first_of_the_last_row(self) -> int:
+        """How many probes went out before those whose answers, without a gap, came last.
+
+        Answers in a row are more: an engine that finds its peer after a while first delivers what it has queued, and
+        between those and the fresh ones lies all that it had no room for.
+        """
+        under_way = (self._answers & -self._answers).bit_length() - 1 if self._answers else 0
+        row = self._answers >> under_way
+        return self._asked - under_way - ((row ^ (row + 1)).bit_length() - 1)
 
     def _fall(self, now: float) -> None:
         self._falls = (*(at for at in self._falls if at > now - FLAP_WINDOW), now)
@@ -161,7 +172,7 @@ class Health:
 
     def loss(self) -> float | None:
         """Share of probes without an answer, of those whose answer is read and due; None before there are any."""
-        due = min(self._asked - self._counted_from, HISTORY) - self.multiplier
+        due = min(self._asked - (self._counted_from or 0), HISTORY) - self.multiplier
         if due <= 0:
             return None
         answers = (self._answers >> self.multiplier) & ((1 << due) - 1)
