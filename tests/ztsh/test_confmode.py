@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import fcntl
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 from tests.configuration import ROOT, SCHEMA
-from ztsh import archive
-from ztsh.authority import Authority
+from ztsh import archive, authority
+from ztsh.authority import Authority, Request
 from ztsh.complete import Choices
 from ztsh.confmode import ConfMode, Leave
 from ztsh.session import Session, SessionError
+from ztsh.showconfig import boot_warning
 
 ZT = "interfaces zerotier zt0"
 
@@ -263,6 +266,100 @@ def test_boot_takes_what_it_can(places: Path) -> None:
     assert log(places) == ["zt0 set ok"]
     assert Session(SCHEMA).text() == 'interfaces {\n    zerotier zt0 {\n        description "ok"\n    }\n}\n'
     assert archive.revisions()[0].via == "boot-config-loader"
+
+
+@pytest.mark.parametrize(
+    ("content", "why"),
+    [
+        (b"interfaces {\n    zerotier zt0 {\n        mtu 1500\n", "line 3"),
+        (b"\x00\xff\xfe" * 40, "codec can't decode"),
+        (b"\n", "it is empty"),
+    ],
+)
+def test_a_saved_configuration_that_cannot_be_read_gives_way_to_the_newest_commit(places: Path, content: bytes, why: str) -> None:
+    do(mode(), f"set {ZT} mtu 1500", "commit", "save", f"set {ZT} mtu 1600", "commit")
+    shutil.rmtree(places / "run")
+    (places / "config/config.boot").write_bytes(content)
+    (told,) = Authority(SCHEMA).boot()
+    assert told.startswith(f"{places}/config/config.boot cannot be read (") and why in told
+    assert "the commit of 20" in told and told.endswith(f"the file is kept as {places}/config/config.boot.unreadable")
+    assert (places / "config/config.boot.unreadable").read_bytes() == content
+    conf = mode()
+    assert do(conf, f"show {ZT}") == " mtu 1600\n"
+    assert "Revision 0 is what runs" in do(conf, "rollback 0")
+    assert boot_warning() == f"Warning: at boot: {told}\n"
+    shutil.rmtree(places / "run")
+    assert Authority(SCHEMA).boot() == [] and boot_warning() == ""
+    assert do(mode(), f"show {ZT}") == " mtu 1600\n"
+
+
+def test_an_unreadable_configuration_without_any_commit_is_left_where_it_is(places: Path) -> None:
+    (places / "config/config.boot").write_text("interfaces {")
+    (told,) = Authority(SCHEMA).boot()
+    assert "no commit is in the archive, so nothing is configured" in told
+    assert (places / "config/config.boot").read_text() == "interfaces {"
+
+
+def test_only_root_can_hold_the_lock_of_commits(places: Path) -> None:
+    do(mode(), f"set {ZT} mtu 1500", "commit")
+    assert (places / "run/commit.lock").stat().st_mode & 0o777 == 0o600
+
+
+def test_what_killed_commits_left_goes_with_the_next_one(places: Path) -> None:
+    conf = mode()
+    do(conf, f"set {ZT} mtu 1500", "commit")
+    left = [places / "run" / f".active.{name}.{n}" for name in ("boot", "public") for n in (7, 4000000)]
+    for path in left:
+        path.write_text("half")
+    do(conf, f"set {ZT} mtu 1600", "commit")
+    assert not any(path.exists() for path in left)
+
+
+@pytest.mark.parametrize("text", ["a\nforged line", "\x1b[2J", "a\tb", "\u202e"])
+def test_a_commit_from_outside_puts_nothing_on_terminals(places: Path, text: str) -> None:
+    for request in (Request(via=text), Request(comment=text), Request(user=text)):
+        request.changes.added.append(("interfaces", "zerotier", "zt0", "mtu", "1500"))
+        with pytest.raises(SessionError, match="of a commit is one line of printable characters"):
+            Authority(SCHEMA).commit(request)
+    assert log(places) == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"operation": "commit", "changes": {"gone": [], "added": [], "comments": []}, "details": {"confirm": Infinity}}',
+        '{"operation": "commit", "changes": {"gone": [], "added": [], "comments": []}, "details": []}',
+        "[" * 100_000,
+        '{"operation": 1}',
+        "not JSON",
+    ],
+)
+def test_a_request_that_is_none_is_refused_in_a_line(places: Path, text: str) -> None:
+    program = "from ztsh.access import serve; raise SystemExit(serve())"
+    done = subprocess.run([sys.executable, "-c", program], input=text, capture_output=True, text=True, check=False)
+    assert done.returncode == 2 and done.stderr.startswith("not a request (") and done.stderr.count("\n") == 1
+
+
+def test_the_way_back_waits_for_another_commit_as_long_as_it_takes(places: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    conf = mode()
+    do(conf, f"set {ZT} mtu 1500", "commit")
+    (places / "run/confirm.boot").write_text("")
+    said: list[str] = []
+    monkeypatch.setattr(authority, "_wall", said.append)
+    waited: list[float] = []
+    lock = (places / "run/commit.lock").open("w")
+    fcntl.flock(lock, fcntl.LOCK_EX)
+
+    def pause(seconds: float) -> None:
+        waited.append(seconds)
+        if len(waited) == 1000:  # two hundred seconds of it
+            lock.close()
+
+    monkeypatch.setattr(authority.time, "sleep", pause)
+    assert "going back" in Authority(SCHEMA).revert()
+    assert len(waited) == 1000
+    assert [line for line in said if "another commit is under way" in line] == said[:1] and len(said) == 2
+    assert Session(SCHEMA).text() == ""
 
 
 def test_boot_clears_what_a_power_cut_left_of_a_save(places: Path) -> None:

@@ -62,10 +62,10 @@ def boot(_arguments: Sequence[str]) -> int:
     from ztsh.authority import Authority
     from ztsh.schema import load_schema
 
-    refused = Authority(load_schema(places.definitions())).boot()
-    for line in refused:
-        print(f"not carried out: {line}", file=sys.stderr)
-    return 1 if refused else 0
+    told = Authority(load_schema(places.definitions())).boot()
+    for line in told:
+        print(f"configuration at boot: {line}", file=sys.stderr)
+    return 1 if told else 0
 
 
 def revert(_arguments: Sequence[str]) -> int:

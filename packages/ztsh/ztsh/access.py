@@ -77,8 +77,8 @@ def serve() -> int:
     except (SessionError, SchemaError) as error:
         print(error, file=sys.stderr)
         return REFUSED
-    except (ValueError, KeyError, TypeError) as error:
-        print(f"not a request ({error})", file=sys.stderr)
+    except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
+        print(f"not a request ({type(error).__name__})", file=sys.stderr)
         return 2
     return 0
 

@@ -76,12 +76,16 @@ def add(text: str, time: float, user: str, via: str, comment: str) -> None:
         path.unlink(missing_ok=True)
 
 
+def when(revision: Revision) -> str:
+    """The local time of a commit, as the list of revisions has it."""
+    return datetime.fromtimestamp(revision.time).strftime("%Y-%m-%d %H:%M:%S")
+
+
 def log(found: list[Revision]) -> str:
     """The list of revisions as ``show system commit`` and ``rollback ?`` print it."""
     lines = []
     for number, revision in enumerate(found):
-        when = datetime.fromtimestamp(revision.time).strftime("%Y-%m-%d %H:%M:%S")
-        lines.append(f"{number:<3} {when} by {revision.user} via {revision.via}")
+        lines.append(f"{number:<3} {when(revision)} by {revision.user} via {revision.via}")
         if revision.comment not in ("", "commit"):
             lines.append(f"    {revision.comment}")
     return "".join(f"{line}\n" for line in lines)

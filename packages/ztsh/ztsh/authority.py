@@ -30,6 +30,10 @@ CONFIRM_UNIT = "ztsh-commit-confirm"
 LOCKED = "Configuration system temporarily locked due to another commit in progress"
 
 
+class Locked(SessionError):
+    """Another commit is under way."""
+
+
 @dataclass
 class Request:
     """A commit: its changes, who asks, by what means and why, and the minutes to confirm it in (0: for good)."""
@@ -39,6 +43,17 @@ class Request:
     via: str = "cli"
     comment: str = ""
     confirm: int = 0
+
+
+def check_request(request: Request) -> None:
+    """Whether what comes from outside may stand in the archive and on terminals. Raises :class:`SessionError`."""
+    for name, text in (("user", request.user), ("via", request.via), ("comment", request.comment)):
+        if not text.isprintable():
+            raise SessionError(f"The {name} of a commit is one line of printable characters\nCommit failed")
+
+
+def _wall(message: str) -> None:
+    subprocess.run(["wall", "-n", message], capture_output=True, check=False)
 
 
 class Authority:
@@ -54,17 +69,23 @@ class Authority:
         directory = places.run_dir()
         if not directory.is_dir():
             directory.mkdir(parents=True, mode=0o755)
-        with (directory / "commit.lock").open("w") as lock:
+        # Root's alone: whoever can open a file can hold its lock.
+        flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+        with open(os.open(directory / "commit.lock", flags, 0o600), "r+") as lock:
+            os.fchmod(lock.fileno(), 0o600)
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
-                raise SessionError(f"{LOCKED}\nCommit failed") from None
+                raise Locked(f"{LOCKED}\nCommit failed") from None
+            with suppress(OSError):  # what killed commits have left
+                clear_unfinished(directory, r"(?:active|confirm)\.(?:boot|public)")
             yield
 
     # -- commit
 
     def commit(self, request: Request) -> str:
         """Carry changes out on top of what others have committed; returns what is to be told."""
+        check_request(request)
         for path in request.changes.added:
             check(self._schema, path)
         for text in request.changes.comments.values():
@@ -136,10 +157,10 @@ class Authority:
 
     @staticmethod
     def _pending() -> bool:
-        state = subprocess.run(
-            ["systemctl", "is-active", f"{CONFIRM_UNIT}.timer"], capture_output=True, text=True, check=False
-        )
-        return state.stdout.strip() == "active"
+        """Whether the timer runs, or the way back that it has begun."""
+        units = [f"{CONFIRM_UNIT}.timer", f"{CONFIRM_UNIT}.service"]
+        state = subprocess.run(["systemctl", "is-active", *units], capture_output=True, text=True, check=False)
+        return any(line in ("active", "activating") for line in state.stdout.split())
 
     def _arm(self, running: Config, minutes: int) -> str:
         if self._pending():
@@ -160,11 +181,13 @@ class Authority:
         return f"Initialized commit-confirm; {minutes} minutes to confirm before reload\n"
 
     def _disarm(self) -> None:
-        subprocess.run(["systemctl", "stop", f"{CONFIRM_UNIT}.timer"], capture_output=True, check=False)
+        units = [f"{CONFIRM_UNIT}.timer", f"{CONFIRM_UNIT}.service"]
+        subprocess.run(["systemctl", "stop", *units], capture_output=True, check=False)
         self._before().unlink(missing_ok=True)
 
     def confirm(self, request: Request) -> str:
         """Keep what commit-confirm has carried out."""
+        check_request(request)
         with self._locked():
             if not self._pending():
                 return "No confirm pending\n"
@@ -173,16 +196,22 @@ class Authority:
         return "Reload timer stopped\n"
 
     def revert(self) -> str:
-        """Go back to the configuration from before commit-confirm; its timer calls this."""
-        deadline = time.monotonic() + 60
-        while True:  # a commit under way ends first
+        """Go back to the configuration from before commit-confirm; its timer calls this.
+
+        It tries until it has gone back or somebody confirms, and says once for each reason why it has not yet.
+        """
+        told, pause = "", 0.2
+        while True:
             try:
                 with self._locked():
                     return self._revert()
-            except SessionError as error:
-                if LOCKED not in str(error) or time.monotonic() > deadline:
-                    raise
-                time.sleep(0.2)
+            except (SessionError, OSError) as error:
+                reason = "another commit is under way" if isinstance(error, Locked) else str(error).splitlines()[0]
+                pause = 0.2 if isinstance(error, Locked) else min(pause * 2, 30.0)
+            if reason != told:
+                told = reason
+                _wall(f"[commit-confirm] Not confirmed, but the way back has to wait: {reason}; it is tried again")
+            time.sleep(pause)
 
     def _revert(self) -> str:
         try:
@@ -190,7 +219,7 @@ class Authority:
         except FileNotFoundError:
             return ""
         message = "[commit-confirm] Not confirmed: going back to the previous configuration now"
-        subprocess.run(["wall", "-n", message], capture_output=True, check=False)
+        _wall(message)
         self._carry_out(active(self._schema), wanted)
         self._before().unlink(missing_ok=True)
         return message + "\n"
@@ -198,22 +227,58 @@ class Authority:
     # -- boot
 
     def boot(self) -> list[str]:
-        """Carry out the saved configuration; what cannot be is left out. Returns what was left out."""
-        refused: list[str] = []
+        """Carry out the saved configuration; what cannot be is left out. Returns what is to be told of it."""
+        told: list[str] = []
         self._make_places()
-        try:
-            wanted = read_config(places.boot_file().read_text(), self._schema, refused)
-        except FileNotFoundError:
-            wanted = Config()
         with self._locked():
             self._clear_unfinished()
+            wanted = self._saved(told)
             running = active(self._schema)
             try:
                 self._carry_out(running, wanted)
             except SessionError:
-                self._one_by_one(running, wanted, refused)
+                self._one_by_one(running, wanted, told)
             self._archive_boot(active(self._schema))
-        return refused
+            with suppress(StoreError):  # the unit's journal has it too
+                write(places.boot_report(), "".join(f"{line}\n" for line in told))
+        return told
+
+    def _saved(self, told: list[str]) -> Config:
+        """The saved configuration; where it cannot be read, the newest commit that can, and the file is kept aside."""
+        path = places.boot_file()
+        try:
+            text = path.read_text()
+            if not text.strip():
+                raise SessionError("it is empty")
+            return read_config(text, self._schema, told)
+        except FileNotFoundError:
+            return Config()
+        except (OSError, UnicodeDecodeError, SessionError) as error:
+            why = getattr(error, "strerror", None) or str(error).removeprefix("the configuration cannot be read: ")
+        kept = path.with_name(f"{path.name}.unreadable")
+        for revision in archive.revisions():
+            try:
+                good = revision.text()
+                config = read_config(good, self._schema, [])
+            except (OSError, EOFError, UnicodeDecodeError, SessionError):
+                continue
+            told.append(
+                f"{path} cannot be read ({why}); the commit of {archive.when(revision)} was carried out instead; "
+                f"{self._replace_boot_file(path, kept, good)}"
+            )
+            return config
+        told.append(f"{path} cannot be read ({why}) and no commit is in the archive, so nothing is configured; restore it from a backup")
+        return Config()
+
+    @staticmethod
+    def _replace_boot_file(path: File, kept: File, text: str) -> str:
+        """Put a good text in the place of the saved configuration; says where the bad one is now."""
+        try:
+            os.replace(path, kept)
+            write(path, text)
+        except OSError as error:
+            return f"the file could not be kept aside ({error.strerror or error}); save the configuration by hand"
+        return f"the file is kept as {kept}"
 
     @staticmethod
     def _make_places() -> None:

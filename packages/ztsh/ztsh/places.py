@@ -73,6 +73,11 @@ def public_file() -> Path:
     return run_dir() / "active.public"
 
 
+def boot_report() -> Path:
+    """What could not be carried out at boot, a sentence per line; empty when all could."""
+    return run_dir() / "boot.report"
+
+
 def sessions() -> Path:
     """Directory of the command wrapper's sessions."""
     return run_dir() / "sessions"

@@ -15,7 +15,7 @@ from prompt_toolkit.filters import Condition
 from prompt_toolkit.history import FileHistory, InMemoryHistory
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 
-from ztsh import access, places
+from ztsh import access, places, showconfig
 from ztsh.complete import ENTER, Choices, help_text
 from ztsh.confmode import ConfMode, Leave, indented
 from ztsh.opmode import FILTERS, OpMode, filtered
@@ -54,6 +54,7 @@ class Shell:
 
     def run(self) -> int:
         """Read and carry out lines until the user leaves."""
+        print(showconfig.boot_warning(), end="")
         while True:
             try:
                 line = self._prompt.prompt(self._message())

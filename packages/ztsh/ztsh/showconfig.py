@@ -34,6 +34,15 @@ def show(arguments: Sequence[str]) -> int:
     return 0
 
 
+def boot_warning() -> str:
+    """What could not be carried out at boot, for a user who may configure; empty when there is nothing to say."""
+    try:
+        lines = places.boot_report().read_text().splitlines()
+    except OSError:
+        return ""
+    return "".join(f"Warning: at boot: {line}\n" for line in lines)
+
+
 def _config(form: str, schema: Node) -> str:
     config = active(schema)
     if not config.tree:
@@ -63,7 +72,7 @@ def _plain(tree: Tree, schema: Node) -> dict[str, Any]:
 def _commits(arguments: Sequence[str], schema: Node) -> int:
     found = archive.revisions()
     if arguments[0] == "log":
-        print(archive.log(found), end="")
+        print(boot_warning() + archive.log(found), end="")
         return 0
     what, number = arguments[0], int(arguments[1]) if arguments[1].isdigit() else len(found)
     if number >= len(found):
