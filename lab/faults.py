@@ -15,6 +15,7 @@ from typing import Any
 
 from lab.flows import PORT, Flows, Seen
 from lab.lab import Lab
+from lab.nat import FLUSH_CONNTRACK
 from lab.process import LabError, run, wait
 from lab.router import Router
 from lab.scenario import connect, loopback, loopback6, reach
@@ -379,19 +380,9 @@ def underlay(**impairment: float) -> Act:
     return act
 
 
-# IPCTNL_MSG_CT_DELETE without a tuple: all entries of the namespace.
-_FLUSH_CONNTRACK = (
-    "import socket, struct\n"
-    "s = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 12)\n"
-    "s.send(struct.pack('=IHHIIBBH', 20, 1 << 8 | 2, 1 | 4, 1, 0, 0, 0, 0))\n"
-    "error = struct.unpack_from('=i', s.recv(4096), 16)[0]\n"
-    "raise SystemExit(f'conntrack: error {-error}' if error else 0)\n"
-)
-
-
 def flush_conntrack(_link: Link, router: Router, _path: int) -> None:
     """Forget all connections, as a NAT that was restarted has."""
-    router.run(["/usr/bin/python3", "-c", _FLUSH_CONNTRACK])
+    router.run(["/usr/bin/python3", "-c", FLUSH_CONNTRACK])
 
 
 def _sequence(*acts: Act) -> Act:

@@ -9,7 +9,8 @@ from pathlib import Path
 from lab.process import LabError, run
 
 PROGRAMS = {"mmdebstrap": "mmdebstrap", "systemd-nspawn": "systemd-container", "ip": "iproute2", "tc": "iproute2",
-            "nsenter": "util-linux", "iperf3": "iperf3", "tcpdump": "tcpdump", "pgrep": "procps"}  # fmt: skip
+            "nsenter": "util-linux", "iperf3": "iperf3", "tcpdump": "tcpdump", "pgrep": "procps",
+            "nft": "nftables", "dnsmasq": "dnsmasq-base", "ethtool": "ethtool"}  # fmt: skip
 
 
 def check_host() -> None:

@@ -16,12 +16,8 @@ import sys
 import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from lab.process import LabError, run, wait
-
-if TYPE_CHECKING:
-    from lab.underlay import Underlay
 
 ETH_P_ALL = 3
 PACKET_OUTGOING = 4
@@ -53,30 +49,33 @@ class Impairment:
         return words
 
 
-def kernel_has_netem(underlay: Underlay) -> bool:
-    """Whether a netem queue can be made."""
-    done = underlay.run(["tc", "qdisc", "replace", "dev", "lo", "root", "netem"], check=False)
-    underlay.run(["tc", "qdisc", "del", "dev", "lo", "root"], check=False)
+def kernel_has_netem(namespace: str) -> bool:
+    """Whether a netem queue can be made; tried on ``lo`` of a network namespace."""
+    done = run(["tc", "-n", namespace, "qdisc", "replace", "dev", "lo", "root", "netem"], check=False)
+    run(["tc", "-n", namespace, "qdisc", "del", "dev", "lo", "root"], check=False)
     return done.returncode == 0
 
 
 class Relay:
-    """The relay of one port: made, it works; closed, the port is on the bridge again."""
+    """The relay of one port: made, it works; closed, the port is on the bridge again.
 
-    def __init__(self, underlay: Underlay, port: str, namespace: str, impairment: Impairment) -> None:
-        self._underlay, self._port = underlay, port
+    ``home`` is the network namespace of the bridge, ``namespace`` that of the router.
+    """
+
+    def __init__(self, home: str, port: str, namespace: str, impairment: Impairment) -> None:
+        self._home, self._port = home, port
         self._inner, self._outer = f"{port}i", f"{port}o"
-        base = ["ip", "-n", underlay.namespace, "link"]
+        base = ["ip", "-n", home, "link"]
         run([*base, "add", self._inner, "type", "veth", "peer", "name", self._outer])
         run([*base, "set", self._outer, "master", "br0", "up"])
         run([*base, "set", self._inner, "up", "promisc", "on"])
         run([*base, "set", port, "nomaster", "promisc", "on"])
         # Frames must be whole and checked before a program can move them.
         for device in (self._inner, self._outer, port):
-            underlay.run(["ethtool", "-K", device, *PLAIN])
+            run(["ip", "netns", "exec", home, "ethtool", "-K", device, *PLAIN])
         run(["ip", "netns", "exec", namespace, "ethtool", "-K", "eth0", *PLAIN])
         self._process = subprocess.Popen(
-            ["ip", "netns", "exec", underlay.namespace, sys.executable, "-m", "lab.impair", port, self._inner, json.dumps(asdict(impairment))],
+            ["ip", "netns", "exec", home, sys.executable, "-m", "lab.impair", port, self._inner, json.dumps(asdict(impairment))],
             cwd=Path(__file__).resolve().parent.parent,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
@@ -89,7 +88,7 @@ class Relay:
         """Put the port back onto the bridge."""
         self._process.kill()
         self._process.wait()
-        base = ["ip", "-n", self._underlay.namespace, "link"]
+        base = ["ip", "-n", self._home, "link"]
         run([*base, "set", self._port, "master", "br0", "promisc", "off"], check=False)
         run([*base, "del", self._inner], check=False)
         wait(lambda: not Path(f"/proc/{self._process.pid}").exists(), timeout=5, what="end of the relay")

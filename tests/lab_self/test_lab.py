@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
+import ctypes
+import ipaddress
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
+import threading
+from collections.abc import Iterator
 from pathlib import Path
 
-from lab import Lab, run
+import pytest
+
+from lab import Lab, Router, run
+from lab.dhcp import leased
 from lab.lab import labs, sweep
+from lab.lan import Lan
+from lab.nat import Nat
 from lab.process import wait
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -108,3 +118,95 @@ def test_a_killed_lab_is_swept_and_a_living_one_is_not() -> None:
     living.stdin.close()
     living.wait(timeout=30)
     assert machine("living") == set()
+
+
+def udp(router: Router, port: int) -> socket.socket:
+    """A UDP socket of a router: it stays in the network namespace in which it was made."""
+    made: list[socket.socket] = []
+
+    def make() -> None:
+        with open(f"/run/netns/{router.namespace}") as namespace:
+            assert ctypes.CDLL(None, use_errno=True).setns(namespace.fileno(), 0) == 0
+        made.append(socket.socket(socket.AF_INET, socket.SOCK_DGRAM))
+
+    thread = threading.Thread(target=make)  # only this thread goes there
+    thread.start()
+    thread.join()
+    made[0].bind(("", port))
+    made[0].settimeout(5)
+    return made[0]
+
+
+@pytest.fixture(scope="module")
+def two() -> Iterator[tuple[Lab, Router, Router]]:
+    with Lab() as lab:
+        r1, r2 = lab.add_routers(["R1", "R2"])
+        yield lab, r1, r2
+
+
+def test_a_router_gets_another_address(two: tuple[Lab, Router, Router]) -> None:
+    lab, r1, r2 = two
+    lab.underlay.renumber(r2, 4, "198.51.100.77")
+    lab.underlay.renumber(r2, 6, "2001:db8:0:1::77")
+    assert r2.run(["hostname", "-I"]).stdout.split() == ["198.51.100.77", "2001:db8:0:1::77"]
+    for target in (r2.underlay4, r2.underlay6):
+        assert target.endswith("77")
+        r1.run(["ping", "-c1", "-W2", target])
+
+
+@pytest.mark.parametrize("number, kind", [(61, "restricted"), (62, "symmetric")])
+def test_nat(two: tuple[Lab, Router, Router], number: int, kind: str) -> None:
+    lab, r1, r2 = two
+    nat = Nat(lab.underlay, number, kind)
+    inside = nat.attach(r1)
+    assert ipaddress.ip_address(inside) in ipaddress.ip_network(nat.prefix)
+    near, far, other = udp(r1, 9993), udp(r2, 5000), udp(r2, 5001)
+    near.sendto(b"1", (r2.underlay4, 5000))
+    near.sendto(b"2", (r2.underlay4, 5001))
+    mapped, mapped2 = far.recvfrom(9)[1], other.recvfrom(9)[1]
+    assert mapped[0] == mapped2[0] == nat.address
+    assert (mapped[1] == mapped2[1] == 9993) == (kind == "restricted"), "restricted keeps the port"
+    assert (mapped[1] == mapped2[1]) == (kind == "restricted"), "symmetric has one for each destination"
+    with udp(r2, 5002) as stranger:
+        stranger.sendto(b"unasked", mapped)
+        far.sendto(b"answer", mapped)
+        assert near.recvfrom(9)[0] == b"answer"
+    nat.forget()
+    far.sendto(b"late", mapped)
+    near.sendto(b"3", (r2.underlay4, 5000))
+    data, mapped = far.recvfrom(9)
+    far.sendto(b"answer 3", mapped)
+    assert near.recvfrom(9)[0] == b"answer 3"
+    for sock in (near, far, other):
+        sock.close()
+    if kind == "symmetric":
+        r1.reboot()
+        r1.wait(lambda: leased(r1, nat.prefix), what="a lease after the boot")
+        r1.wait(lambda: r1.run(["ping", "-c1", "-W1", r2.underlay4], check=False).returncode == 0, what="echo by NAT")
+        nat.close()
+
+
+def test_dhcp_on_the_underlay(two: tuple[Lab, Router, Router]) -> None:
+    lab, _r1, r2 = two
+    with lab.underlay.dhcp(r2):
+        assert 100 <= int(r2.underlay4.removeprefix("198.51.100.")) < 200
+        r2.run(["ping", "-c1", "-W2", "198.51.100.254"])
+        assert "default via 198.51.100.254" in r2.run(["ip", "route"]).stdout
+
+
+def test_packets_of_hosts_have_mtu_size_and_the_router_joins_them_where_it_shall(two: tuple[Lab, Router, Router]) -> None:
+    router = two[2]
+    lan = Lan(router)
+    for on in (True, False):
+        lan.set_gro(on)
+        watch = router.popen(["tcpdump", "-l", "-n", "-i", lan.device, "-c", "400", f"tcp and src {lan.address}"])
+        router.wait(lambda: router.run(["pgrep", "-x", "tcpdump"], check=False).returncode == 0, what="capture")
+        server = router.popen(["iperf3", "-s", "-1"])
+        router.wait(lambda: ":5201" in router.run(["ss", "-Hltn"]).stdout, what="a server")
+        lan.run(["iperf3", "-c", lan.gateway, "-n", "20M"])
+        text, _ = watch.communicate(timeout=30)
+        server.wait(timeout=10)
+        biggest = max(int(length) for length in re.findall(r"length (\d+)$", text, re.MULTILINE))
+        assert (biggest > 3000) == on and biggest >= 1448
+    lan.close()
+    assert "lan" not in router.run(["ip", "netns"]).stdout

@@ -1,0 +1,79 @@
+"""DHCP on the networks of a lab: dnsmasq serves, dhclient in a router asks."""
+
+from __future__ import annotations
+
+import ipaddress
+import subprocess
+from typing import TYPE_CHECKING
+
+from lab.process import LabError, run, wait
+
+if TYPE_CHECKING:
+    from lab.router import Router
+
+LEASE = 120  # seconds, the shortest that dnsmasq gives; clients renew after half of it
+FIRST, LAST = 100, 199  # hosts of the prefix that leases come from
+
+# As VyOS's own unit of this name: one client per interface, kept by systemd, also after a reboot.
+_UNIT = """[Unit]
+Description=DHCP client on %i
+
+[Service]
+ExecStart=/sbin/dhclient -4 -d -pf /run/dhclient_%i.pid -lf /run/dhclient_%i.leases %i
+Restart=always
+RestartSec=1
+
+[Install]
+WantedBy=multi-user.target
+"""
+
+
+class DhcpServer:
+    """dnsmasq on one device of a network namespace, until :meth:`close`; it tells ``gateway`` as the default router."""
+
+    def __init__(self, namespace: str, device: str, prefix: str, gateway: str | None) -> None:
+        network = ipaddress.ip_network(prefix)
+        self._process = subprocess.Popen(
+            [
+                "setpriv", "--pdeathsig", "KILL", "ip", "netns", "exec", namespace, "dnsmasq", "--keep-in-foreground",
+                "--conf-file=/dev/null", "--user=root", "--port=0", f"--interface={device}", "--bind-interfaces",
+                "--except-interface=lo", "--pid-file=", "--leasefile-ro", "--no-ping", "--dhcp-authoritative",
+                f"--dhcp-range={network[FIRST]},{network[LAST]},{network.netmask},{LEASE}",
+                f"--dhcp-option=option:router{f',{gateway}' if gateway else ''}", "--log-facility=/dev/null",
+            ],
+            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+        )  # fmt: skip
+        self._namespace = namespace
+        wait(self._serves, timeout=10, what=f"DHCP server on {device} of {namespace}")
+
+    def _serves(self) -> bool:
+        if self._process.poll() is not None:
+            assert self._process.stderr
+            raise LabError(f"dnsmasq has ended: {self._process.stderr.read().strip()}")
+        return ":67 " in run(["ip", "netns", "exec", self._namespace, "ss", "-Hlun"]).stdout
+
+    def close(self) -> None:
+        """Serve no longer; leases stay with those who have them."""
+        self._process.kill()
+        self._process.communicate()
+
+
+def start_client(router: Router, device: str = "eth0") -> None:
+    """Let a router ask for its address itself, now and after each boot; static addresses have to go before."""
+    router.write("/etc/systemd/system/dhclient@.service", _UNIT)
+    router.run(["systemctl", "daemon-reload"])
+    router.run(["systemctl", "enable", "--quiet", f"dhclient@{device}"])
+    router.run(["systemctl", "restart", f"dhclient@{device}"])
+
+
+def stop_client(router: Router, device: str = "eth0") -> None:
+    """Take the client away; the address that it got stays."""
+    router.run(["systemctl", "disable", "--quiet", "--now", f"dhclient@{device}"], check=False)
+
+
+def leased(router: Router, prefix: str, device: str = "eth0") -> str:
+    """The address that a router has out of ``prefix``; empty while there is none."""
+    network = ipaddress.ip_network(prefix)
+    links = router.json(["ip", "-4", "-j", "address", "show", "dev", device]) or []
+    found = [info["local"] for link in links for info in link.get("addr_info", [])]
+    return next((address for address in found if ipaddress.ip_address(address) in network), "")

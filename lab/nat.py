@@ -1,0 +1,95 @@
+"""A NAT router between the underlay and an inside network, of the programs of the field: nftables and dnsmasq."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from lab.dhcp import DhcpServer, leased, start_client
+from lab.process import run
+from lab.underlay import PREFIX4, Underlay
+
+if TYPE_CHECKING:
+    from lab.router import Router
+
+# How a source is rewritten. Linux keeps the port where it is free, and lets in answers alone: what RFC 4787 calls
+# endpoint-independent mapping with address and port-dependent filtering. With random ports every destination sees
+# another one.
+KINDS = {"restricted": "masquerade", "symmetric": "masquerade fully-random"}
+
+_RULES = """
+table ip nat {{
+    chain postrouting {{ type nat hook postrouting priority srcnat; oifname "out0" {source}; }}
+    chain input {{ type filter hook input priority filter; iifname "out0" ct state new,invalid drop; }}
+    chain forward {{ type filter hook forward priority filter; iifname "out0" ct state new,invalid drop; }}
+}}
+"""
+
+# IPCTNL_MSG_CT_DELETE without a tuple: all entries of the network namespace.
+FLUSH_CONNTRACK = (
+    "import socket, struct\n"
+    "s = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 12)\n"
+    "s.send(struct.pack('=IHHIIBBH', 20, 1 << 8 | 2, 1 | 4, 1, 0, 0, 0, 0))\n"
+    "error = struct.unpack_from('=i', s.recv(4096), 16)[0]\n"
+    "raise SystemExit(f'conntrack: error {-error}' if error else 0)\n"
+)
+
+
+class Nat:
+    """NAT router ``number``: 198.51.100.``number`` outside, 192.168.(100 + ``number``).0/24 with DHCP inside; no IPv6.
+
+    Its number (up to 154) is that of no router of the lab. :attr:`address` is its address outside, :attr:`gateway` inside.
+    """
+
+    def __init__(self, underlay: Underlay, number: int, kind: str = "restricted") -> None:
+        self.namespace = f"{underlay.namespace}-nat{number}"
+        self.address, inside = f"{PREFIX4}.{number}", f"192.168.{100 + number}"
+        self.prefix, self.gateway, self._inside = f"{inside}.0/24", f"{inside}.1", inside
+        self._underlay = underlay
+        self._behind: list[str] = []
+        run(["ip", "netns", "add", self.namespace])
+        underlay.plug(f"n{number}", self.namespace, "out0")
+        for command in (
+            "link set lo up",
+            f"address add {self.address}/24 dev out0",
+            "link set out0 up",
+            "link add br0 type bridge mcast_snooping 0",
+            f"address add {self.gateway}/24 dev br0",
+            "link set br0 up",
+        ):
+            run(["ip", "-n", self.namespace, *command.split()])
+        self.run(["sysctl", "-qw", "net.ipv4.ip_forward=1", "net.ipv6.conf.all.disable_ipv6=1"])
+        self.run(["nft", "-f", "-"], text_input=_RULES.format(source=KINDS[kind]))
+        self._port = f"n{number}"
+        self._server = DhcpServer(self.namespace, "br0", self.prefix, self.gateway)
+
+    def run(self, command: Sequence[str], **options: object) -> subprocess.CompletedProcess[str]:
+        """Run a program in the NAT router."""
+        return run(["ip", "netns", "exec", self.namespace, *command], **options)  # type: ignore[arg-type]
+
+    def attach(self, router: Router, dhcp: bool = True) -> str:
+        """Plug a router's eth0 in behind this NAT and return its address there; its earlier addresses are gone.
+
+        With ``dhcp`` it asks for a lease itself, as it will after each boot; else it gets the address of its number.
+        """
+        self._underlay.move(router.name, self.namespace)
+        self._behind.append(router.name)
+        if dhcp:
+            start_client(router)
+        else:
+            router.run(["ip", "address", "add", f"{self._inside}.{router.number}/24", "dev", "eth0"])
+            router.run(["ip", "route", "replace", "default", "via", self.gateway])
+        return router.wait(lambda: leased(router, self.prefix), timeout=30, what=f"an address behind {self.address}")
+
+    def forget(self) -> None:
+        """Drop all mappings, as a NAT router that was restarted has."""
+        self.run(["/usr/bin/python3", "-c", FLUSH_CONNTRACK])
+
+    def close(self) -> None:
+        """Take the NAT router away; routers behind it are unplugged."""
+        self._server.close()
+        for name in self._behind:
+            self._underlay.lost(name, self.namespace)
+        self._underlay.unplug(self._port)
+        run(["ip", "netns", "del", self.namespace], check=False)
