@@ -60,6 +60,8 @@ class InstanceOverride:
     listen: tuple[IPAddress, ...] = ()
     disabled: bool = False
     weight: int = 1
+    source_interface: str | None = None
+    gateways: tuple[IPAddress, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -271,6 +273,8 @@ def _overrides(top: _Reader) -> dict[int, InstanceOverride]:
             listen=reader.many("listen-address", ipaddress.ip_address, "give an IPv4 or IPv6 address of this router"),
             disabled=reader.has("disable"),
             weight=reader.one("weight", number(1, 100), "give a weight from 1 to 100", InstanceOverride.weight),
+            source_interface=reader.tree.get("source-interface"),
+            gateways=reader.many("gateway", ipaddress.ip_address, "give the IPv4 or IPv6 address of a router on its uplink"),
         )
     return found
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from zerotier_multi import names
+from zerotier_multi import names, uplinks
 from zerotier_multi.bundle import Bundle, Remote
 from zerotier_multi.cpu import Topology, format_cpu_list
 from zerotier_multi.errors import Problem
@@ -31,6 +31,7 @@ class BoxFacts:
     foreign_nexthops: tuple[int, ...] = ()  # ids of our range that are not ours
     home_faults: Mapping[tuple[str, int], str] = field(default_factory=dict)  # (bundle, instance) -> sentence
     own_addresses: Mapping[str, str] = field(default_factory=dict)  # node address -> instance, such as zt0/2
+    devices: Mapping[str, Sequence[str]] = field(default_factory=dict)  # network devices with their addresses
 
 
 def check_bundle(bundle: Bundle, topology: Topology) -> list[Problem]:
@@ -43,6 +44,7 @@ def check_bundle(bundle: Bundle, topology: Topology) -> list[Problem]:
         *_weights(bundle, numbers),
         *_networks(bundle, numbers),
         *_ports(bundle, numbers),
+        *uplinks.problems(bundle, numbers),
         *_transit(bundle, instance_count(bundle, topology)),
         *_remotes(bundle),
         *_loops(bundle),
@@ -277,7 +279,12 @@ def check_on_box(bundle: Bundle, facts: BoxFacts) -> list[Problem]:
     """Problems of a bundle on this very box."""
     if bundle.disabled:
         return []
-    problems = [*_engine(bundle, facts), *_cpus(bundle, facts.topology)]
+    numbers = instance_numbers(bundle, facts.topology)
+    problems = [
+        *_engine(bundle, facts),
+        *_cpus(bundle, facts.topology),
+        *uplinks.problems_on_box(bundle, numbers, facts.devices),
+    ]
     if not facts.has_tun:
         problems.append(
             Problem(bundle.path, "/dev/net/tun is missing, so no TAP can be made; load the kernel module tun")
@@ -295,7 +302,7 @@ def check_on_box(bundle: Bundle, facts: BoxFacts) -> list[Problem]:
                 f"({names.NEXTHOP_ID_BASE} and up); remove it with: ip nexthop del id {first}",
             )
         )
-    for k in instance_numbers(bundle, facts.topology):
+    for k in numbers:
         user = facts.taken_ports.get(bundle.port(k))
         if user:
             problems.append(
@@ -352,10 +359,11 @@ def _cpus(bundle: Bundle, topology: Topology) -> Iterable[Problem]:
             )
 
 
-def warnings(bundle: Bundle, topology: Topology) -> list[str]:
+def warnings(bundle: Bundle, facts: BoxFacts) -> list[str]:
     """What a user should know although the commit is good."""
+    topology = facts.topology
     numbers = instance_numbers(bundle, topology)
-    found = []
+    found = uplinks.warnings(bundle, numbers, facts.devices)
     if len(numbers) > len(topology) and bundle.affinity == "auto":
         found.append(f"{bundle.path} instances: {len(numbers)} instances share {len(topology)} CPUs")
     beyond = sorted(k for k in bundle.overrides if k > instance_count(bundle, topology))

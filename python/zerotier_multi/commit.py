@@ -17,7 +17,7 @@ from zerotier_multi.bundle import Bundle, parse_bundle
 from zerotier_multi.checks import check_bundle, check_on_box, check_together, choose_engine, warnings
 from zerotier_multi.engine import IdentityError, generate_identities
 from zerotier_multi.errors import ConfigProblems, refuse_if_any
-from zerotier_multi.facts import published_plans, read_facts
+from zerotier_multi.facts import device_addresses, published_plans, read_facts
 from zerotier_multi.files import write_atomic
 from zerotier_multi.homefiles import HomeFiles, home_files
 from zerotier_multi.homes import make_home, own_identity, sync_home
@@ -57,7 +57,7 @@ def check(name: str, bundles: Mapping[str, Mapping[str, Any]]) -> Change:
     facts = read_facts(bundle, topology)
     refuse_if_any(check_on_box(bundle, facts))
     plan = make_plan(bundle, topology, choose_engine(bundle, facts) or "", cpu_offset(bundle, known, topology))
-    return Change(name, plan, tuple(warnings(bundle, topology)))
+    return Change(name, plan, tuple(warnings(bundle, facts)))
 
 
 def _parse_other(name: str, tree: Mapping[str, Any]) -> Bundle | None:
@@ -94,7 +94,8 @@ def _disk(bundle: str, error: OSError) -> str:
 
 
 def _files(plan: Plan, instance: InstancePlan) -> HomeFiles:
-    return home_files(plan, instance, own_identity(Path(instance.home)))
+    addresses = device_addresses() if instance.source_interface else {}
+    return home_files(plan, instance, own_identity(Path(instance.home)), addresses)
 
 
 def apply(change: Change) -> list[str]:

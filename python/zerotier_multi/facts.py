@@ -38,12 +38,28 @@ def read_facts(bundle: Bundle, topology: Topology) -> BoxFacts:
         taken_ports=box.taken_ports(_foreign(bundle, numbers)),
         foreign_nexthops=_foreign_nexthops(),
         home_faults=faults,
+        devices=device_addresses(),
         own_addresses={
             identity.address: f"{name}/{k}"
             for (name, k), home in homes.items()
             if (name, k) not in faults and (identity := own_identity(home))
         },
     )
+
+
+def device_addresses() -> dict[str, tuple[str, ...]]:
+    """Addresses of every network device that something beyond its link can be reached from; none where it has none."""
+    rtnl = Rtnl()
+    try:
+        links, addresses = rtnl.links(), rtnl.local_addresses()
+    finally:
+        rtnl.close()
+    found: dict[str, list[str]] = {name: [] for name in links}
+    by_index = {link.index: found[name] for name, link in links.items()}
+    for address in sorted(addresses, key=str):
+        if address.index in by_index:
+            by_index[address.index].append(address.interface.partition("/")[0])
+    return {name: tuple(own) for name, own in found.items()}
 
 
 def _foreign(bundle: Bundle, numbers: Iterable[int]) -> Sequence[int]:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import PurePath
 
 from zerotier_multi.bundle import endpoint
 from zerotier_multi.identity import PublicIdentity
@@ -25,6 +26,9 @@ TUNNEL_PREFIXES = (
     "dum", "pod-", "tailscale", "wt",
 )  # fmt: skip
 
+# Where an instance listens whose device has no address: packets from here leave the router by no device.
+NOWHERE = ("127.0.0.1",)
+
 _MANAGED_OFF = b"allowManaged=0\nallowGlobal=0\nallowDefault=0\nallowDNS=0\n"
 
 
@@ -37,8 +41,23 @@ class HomeFiles:
     restart_digest: str  # a running process that was started with another one must be restarted
 
 
-def local_conf(plan: Plan, instance: InstancePlan) -> str:
-    """The ``local.conf`` of an instance: one UDP port, no foreign paths, no self-update."""
+def bind_addresses(instance: InstancePlan, addresses: Mapping[str, Sequence[str]]) -> tuple[str, ...]:
+    """Addresses that a zerotier-one of an instance has to bind to; empty: every one of the underlay.
+
+    It can be kept to a device by nothing else: other devices it knows by the beginnings of their names only, and those
+    of devices to come cannot be told. ``addresses`` are those of each device at this moment.
+    """
+    if instance.source_interface is None:
+        return instance.listen
+    there = tuple(a for a in addresses.get(instance.source_interface, ()) if not instance.listen or a in instance.listen)
+    return there or NOWHERE
+
+
+def local_conf(plan: Plan, instance: InstancePlan, addresses: Mapping[str, Sequence[str]] | None = None) -> str:
+    """The ``local.conf`` of an instance: one UDP port, no foreign paths, no self-update.
+
+    ``addresses`` is what :func:`bind_addresses` takes.
+    """
     settings: dict[str, object] = {
         "primaryPort": instance.port,
         "allowSecondaryPort": False,
@@ -48,26 +67,37 @@ def local_conf(plan: Plan, instance: InstancePlan) -> str:
         "interfacePrefixBlacklist": list(TUNNEL_PREFIXES),
         "allowManagementFrom": ["127.0.0.1/32", "::1/128"],
     }
-    if instance.listen:
-        settings["bind"] = list(instance.listen)
+    if instance.source_interface and PurePath(instance.engine).name == "ztnode":
+        settings["interfaces"] = [instance.source_interface]
+        bind = instance.listen
+    else:
+        bind = bind_addresses(instance, addresses or {})
+    if bind:
+        settings["bind"] = list(bind)
     physical = {prefix: {"blacklist": True} for prefix in plan.blacklist}
     return json.dumps({"settings": settings, "physical": physical}, indent=1) + "\n"
 
 
-def home_files(plan: Plan, instance: InstancePlan, own: PublicIdentity | None) -> HomeFiles:
+def home_files(
+    plan: Plan, instance: InstancePlan, own: PublicIdentity | None, addresses: Mapping[str, Sequence[str]] | None = None
+) -> HomeFiles:
     """Files of the home of ``instance``; ``own`` is its identity, needed in controller-free mode only.
+
+    ``addresses`` of the devices matter where a zerotier-one has a source interface; they are no reason for a restart.
 
     Raises ValueError when it is needed and absent.
     """
     network = f"networks.d/{instance.network_id}"
     have = {
-        "local.conf": local_conf(plan, instance).encode(),
+        "local.conf": local_conf(plan, instance, addresses).encode(),
         "devicemap": f"{instance.network_id}={instance.device}\n".encode(),
         f"{network}.local.conf": _MANAGED_OFF,
     }
     create: dict[str, bytes] = {}
     fixed = [instance.engine, instance.network_id, instance.device, str(instance.port), *instance.listen]
     fixed += TUNNEL_PREFIXES
+    if instance.source_interface:
+        fixed.append(f"interface {instance.source_interface}")
     if plan.controller_free:
         if own is None:
             raise ValueError(f"{plan.bundle}/{instance.number} has no identity yet")

@@ -31,6 +31,8 @@ class InstancePlan:
     cpus: tuple[int, ...]  # empty: not pinned
     listen: tuple[str, ...]  # empty: every address of the underlay
     transit: tuple[str, ...]  # own addresses with length, IPv4 first
+    source_interface: str | None = None  # the only device of the underlay; a plan of an earlier version has no word on it
+    gateways: tuple[str, ...] = ()  # of its uplink, at most one of each family; empty: as the router knows them
 
 
 @dataclass(frozen=True)

@@ -107,6 +107,8 @@ def _instance(bundle: Bundle, number: int, engine: str, cpus: tuple[int, ...]) -
         cpus=cpus,
         listen=tuple(str(a) for a in bundle.override(number).listen),
         transit=transit,
+        source_interface=bundle.override(number).source_interface,
+        gateways=tuple(str(a) for a in bundle.override(number).gateways),
     )
 
 

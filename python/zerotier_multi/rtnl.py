@@ -41,7 +41,7 @@ _IFLA_GROUP = 27
 _IFLA_INFO_KIND, _IFLA_INFO_DATA, _IFLA_VRF_TABLE = 1, 2, 1
 _IFLA_INET6_ADDR_GEN_MODE, _ADDR_GEN_NONE = 8, 1
 _IFA_ADDRESS, _IFA_LOCAL, _IFA_FLAGS, _IFA_F_NODAD, _IFA_F_PERMANENT = 1, 2, 8, 0x02, 0x80
-_IFA_F_DADFAILED = 0x08
+_IFA_F_DADFAILED, _IFA_F_TENTATIVE = 0x08, 0x40
 _NDA_DST, _NDA_LLADDR, _NUD_PERMANENT = 1, 2, 0x80
 _RTA_DST, _RTA_PRIORITY, _RTA_PREFSRC, _RTA_TABLE, _RTA_NH_ID = 1, 6, 7, 15, 30
 _RTA_SRC, _RTA_IIF, _RTA_OIF, _RTA_IP_PROTO, _RTA_SPORT, _RTA_DPORT = 2, 3, 4, 27, 28, 29
@@ -162,6 +162,11 @@ def _packed(address: str) -> bytes:
     return ipaddress.ip_address(address).packed
 
 
+def _is_global(address: Address) -> bool:
+    own = ipaddress.ip_interface(address.interface).ip
+    return not (own.is_link_local or own.is_loopback)
+
+
 def _u32(data: bytes) -> int:
     return int(struct.unpack_from("=I", data)[0])
 
@@ -188,18 +193,24 @@ class Rtnl:
 
     def addresses(self) -> set[Address]:
         """All permanent addresses of both families that are in use."""
-        found = set()
+        return {address for address, flags in self._addresses() if flags & _IFA_F_PERMANENT}
+
+    def local_addresses(self) -> set[Address]:
+        """All addresses in use that are known beyond their link, those of DHCP and of router advertisements too."""
+        found = (address for address, flags in self._addresses() if not flags & _IFA_F_TENTATIVE)
+        return {address for address in found if _is_global(address)}
+
+    def _addresses(self) -> Iterable[tuple[Address, int]]:
         for body in self._socket.dump(RTM_GETADDR, struct.pack("=BBBBi", 0, 0, 0, 0, 0)):
             family, length, _flags, _scope, index = struct.unpack_from("=BBBBi", body)
             if family not in (socket.AF_INET, socket.AF_INET6):
                 continue
             values = attributes(body[8:])
             flags = _u32(values[_IFA_FLAGS]) if _IFA_FLAGS in values else _flags
-            if not flags & _IFA_F_PERMANENT or flags & _IFA_F_DADFAILED:
+            if flags & _IFA_F_DADFAILED:
                 continue
             address = ipaddress.ip_address(values.get(_IFA_LOCAL) or values[_IFA_ADDRESS])
-            found.add(Address(index, f"{address}/{length}"))
-        return found
+            yield Address(index, f"{address}/{length}"), flags
 
     def permanent_neighbours(self) -> set[Neighbour]:
         """All permanent neighbour entries."""

@@ -76,6 +76,14 @@ ALONE = [
      f"{P} vrf zt12p3 is a name for devices of bundles; use a VRF that is not named zt and a number"),
     ("a fixed weight where weights are measured", EXAMPLE + "balance weights auto\ninstance 2 weight 3",
      f"{P} balance weights auto: instance 2 weight 3 is fixed; delete it, or set balance weights static"),
+    ("an uplink that is a member", EXAMPLE + "instance 2 source-interface zt1p2",
+     f"{P} instance 2 source-interface zt1p2 is a device of a bundle, which carries no underlay; name an uplink, such as eth1"),
+    ("an uplink that is a tunnel", EXAMPLE + "instance 2 source-interface wg0",
+     f"{P} instance 2 source-interface wg0 is a tunnel or a loopback, which is never the underlay; name an uplink, such as eth1"),
+    ("a gateway without its interface", EXAMPLE + "instance 2 gateway 198.51.100.254",
+     f"{P} instance 2 gateway 198.51.100.254 needs the interface that it is reached over; set source-interface"),
+    ("two gateways of a family", EXAMPLE + "instance 2 source-interface eth1\n" + "\n".join(f"instance 2 gateway 198.51.100.{n}" for n in (1, 2)),
+     f"{P} instance 2 gateway 198.51.100.2: 198.51.100.1 is one of IPv4 already; keep one"),
     ("every instance disabled", EXAMPLE.replace("instances 4", "instances 1") + "instance 1 disable",
      f"{P} instance: every instance is disabled; disable the bundle instead"),
 ]  # fmt: skip
@@ -117,6 +125,9 @@ ON_BOX = [
      f"{P} instance 2: home /x is not writable (Read-only file system); mend it"),
     ("a foreign next hop in our range", EXAMPLE, {"foreign_nexthops": (2046820481,)},
      f"{P}: next hop 2046820481 was made by another program inside the id range of this product (2046820352 and up); remove it with: ip nexthop del id 2046820481"),
+    ("an address of another uplink", EXAMPLE + "instance 2 source-interface eth1\ninstance 2 listen-address 198.51.100.1",
+     {"devices": {"eth0": ("198.51.100.1",), "eth1": ("203.0.113.1",)}},
+     f"{P} instance 2 listen-address 198.51.100.1 is an address of eth0, not of source-interface eth1; delete one of the two"),
     ("our own identity as a remote's", EXAMPLE + f"controller-free\nremote R2 instance 1 identity 89e92ceee5:0:{KEY}", {"own_addresses": {"89e92ceee5": "zt0/1"}},
      f"{P} remote R2 instance 1 identity 89e92ceee5 is zt0/1 of this router itself; give the identity that R2 prints"),
 ]  # fmt: skip
@@ -186,5 +197,13 @@ def test_a_secret_identity_is_never_repeated() -> None:
 
 def test_warnings() -> None:
     tree = configured(EXAMPLE.replace("instances 4", "instances 6").replace("/28", "/27") + "controller-free\ninstance 8 port 9")
-    texts = warnings(parse_bundle("zt0", tree["zt0"]), GK41)
+    texts = warnings(parse_bundle("zt0", tree["zt0"]), BOX)
     assert [t.partition(":")[0] for t in texts] == [f"{P} instances", f"{P} instance 8", f"{P} remote R2"]
+
+
+def test_an_uplink_may_come_later_than_the_configuration() -> None:
+    parsed = parse_bundle("zt0", configured(EXAMPLE + "instance 2 source-interface pppoe0")["zt0"])
+    facts = replace(BOX, devices={"eth0": ()})
+    assert check_on_box(parsed, facts) == []
+    assert warnings(parsed, facts) == [f"{P} instance 2 source-interface pppoe0: there is no such interface yet, so the instance waits for it"]
+    assert warnings(parsed, replace(BOX, devices={"pppoe0": ()})) == []

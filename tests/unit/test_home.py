@@ -46,6 +46,46 @@ def test_local_conf_keeps_instances_out_of_each_other() -> None:
     assert conf["physical"] == {p: {"blacklist": True} for p in ("10.14.0.0/28", "10.0.55.1/32", "10.0.55.2/32")}
 
 
+def settings_of(text: str, engine: str, addresses: dict[str, list[str]] | None = None) -> dict:
+    plan = make_plan(bundle(EXAMPLE + text), GK41, engine)
+    return json.loads(local_conf(plan, plan.instances[1], addresses))["settings"]
+
+
+def test_ztnode_is_kept_to_its_source_interface_by_name() -> None:
+    settings = settings_of("instance 2 source-interface eth1", "/usr/sbin/ztnode", {"eth1": ["203.0.113.1"]})
+    assert settings["interfaces"] == ["eth1"] and "bind" not in settings
+    settings = settings_of("instance 2 source-interface eth1\ninstance 2 listen-address 203.0.113.1", "/usr/sbin/ztnode")
+    assert settings["interfaces"] == ["eth1"] and settings["bind"] == ["203.0.113.1"]
+
+
+def test_zerotier_one_is_kept_to_its_source_interface_by_the_addresses_that_it_has() -> None:
+    engine, line = "/usr/sbin/zerotier-one", "instance 2 source-interface eth1"
+    there = {"eth0": ["198.51.100.1"], "eth1": ["203.0.113.1", "2001:db8::1"]}
+    assert settings_of(line, engine, there)["bind"] == ["203.0.113.1", "2001:db8::1"]
+    assert settings_of(f"{line}\ninstance 2 listen-address 2001:db8::1", engine, there)["bind"] == ["2001:db8::1"]
+    # Without any it must not fall back to those of the other devices.
+    for nothing in ({"eth0": ["198.51.100.1"]}, {"eth1": []}, None):
+        assert settings_of(line, engine, nothing)["bind"] == ["127.0.0.1"]
+    assert "interfaces" not in settings_of(line, engine, there)
+
+
+def test_a_source_interface_is_a_reason_for_a_restart_and_its_addresses_are_none() -> None:
+    def digest(text: str, addresses: dict[str, list[str]]) -> str:
+        plan = make_plan(bundle(EXAMPLE + text), GK41, "/usr/sbin/zerotier-one")
+        return home_files(plan, plan.instances[1], A, addresses).restart_digest
+
+    line, there = "instance 2 source-interface eth1", {"eth1": ["203.0.113.1"]}
+    assert digest("", there) != digest(line, there) == digest(line, {})
+    assert digest(line, there) == digest(f"{line}\ninstance 2 gateway 203.0.113.254", there)
+
+
+def test_a_zerotier_one_with_a_source_interface_takes_its_addresses_anew_at_every_start() -> None:
+    for engine, takes in (("/usr/sbin/zerotier-one", True), ("/usr/sbin/ztnode", False)):
+        plan = make_plan(bundle(EXAMPLE + "instance 2 source-interface eth1"), GK41, engine)
+        first, second = (dropin(instance, "x") for instance in plan.instances[:2])
+        assert "rebind" not in first and ("ExecStartPre=-/usr/bin/python3 -I -m zerotier_multi.rebind %i" in second) is takes
+
+
 def test_a_default_route_to_a_remote_does_not_blacklist_the_world() -> None:
     plan = plan_of(EXAMPLE.replace("10.0.55.2/32", "0.0.0.0/0"))
     assert "0.0.0.0/0" not in json.loads(local_conf(plan, plan.instances[0]))["physical"]

@@ -38,6 +38,13 @@ def test_the_example() -> None:
     assert plan.mtu is None  # the controller's network decides
 
 
+def test_uplinks_of_instances_are_in_the_plan() -> None:
+    plan = plan_of(EXAMPLE + "instance 3 source-interface eth1\ninstance 3 gateway 203.0.113.254\ninstance 3 gateway 2001:db8::1")
+    assert [i.source_interface for i in plan.instances] == [None, None, "eth1", None]
+    assert plan.instances[2].gateways == ("203.0.113.254", "2001:db8::1")
+    assert from_json(to_json(plan)) == plan
+
+
 def test_the_other_side_of_the_example_meets_it() -> None:
     other = EXAMPLE.replace("site 1", "site 2").replace("10.0.55.2", "10.0.55.9")
     assert [p.via for p in plan_of(other).paths] == ["10.14.0.1", "10.14.0.5", "10.14.0.9", "10.14.0.13"]

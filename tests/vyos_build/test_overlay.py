@@ -37,6 +37,7 @@ def test_everything_is_where_vyos_looks_for_it(vyos_1x: Make) -> None:
         "op-mode-definitions/zerotier.xml.in",
         "src/conf_mode/interfaces_zerotier.py",
         "src/op_mode/zerotier.py",
+        "src/completion/list_uplinks.sh",
         "src/completion/list_zerotier.sh",
         "src/systemd/zerotier-multi@.service",
         "src/systemd/zerotier-pathd.service",

@@ -43,6 +43,12 @@ static void read_settings(struct settings *settings, json_t *object) {
 		    parse_address(json_string_value(item), '/', &settings->binds[settings->bind_count]))
 			settings->bind_count++;
 	}
+	/* Not one of zerotier-one's: whole names, where the prefixes of the others could not all be told beforehand. */
+	json_array_foreach(json_object_get(object, "interfaces"), index, item) {
+		if (settings->interface_count == MAX_BINDS) break;
+		if (json_is_string(item) && json_string_length(item) > 0 && json_string_length(item) < IFNAMSIZ)
+			strcpy(settings->interfaces[settings->interface_count++], json_string_value(item));
+	}
 	json_array_foreach(json_object_get(object, "interfacePrefixBlacklist"), index, item) {
 		if (settings->interface_blacklist_count == MAX_PREFIXES) break;
 		if (json_is_string(item) && json_string_length(item) > 0 && json_string_length(item) < IFNAMSIZ)
@@ -89,7 +95,9 @@ bool interface_excluded(const struct settings *settings, const char *name) {
 		const char *prefix = settings->interface_blacklist[i];
 		if (strncmp(name, prefix, strlen(prefix)) == 0) return true;
 	}
-	return false;
+	for (size_t i = 0; i < settings->interface_count; i++)
+		if (strcmp(name, settings->interfaces[i]) == 0) return false;
+	return settings->interface_count > 0;
 }
 
 bool address_excluded(const struct settings *settings, const struct sockaddr_storage *address) {

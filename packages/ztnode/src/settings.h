@@ -28,6 +28,8 @@ struct settings {
 	size_t bind_count;
 	char (*interface_blacklist)[IFNAMSIZ];
 	size_t interface_blacklist_count;
+	char interfaces[MAX_BINDS][IFNAMSIZ]; /* the only devices of the underlay */
+	size_t interface_count;               /* 0: any that is not excluded */
 	struct physical_path *physical;
 	size_t physical_count;
 	struct try_address *tries;
@@ -38,7 +40,7 @@ struct settings {
 struct settings *settings_parse(const char *text, size_t length, char *reason, size_t reason_size);
 void settings_free(struct settings *settings);
 
-/* Whether a device is never the underlay: its name begins with a built-in or configured prefix. */
+/* Whether a device is not the underlay: its name begins with a built-in or configured prefix, or is not one of those allowed. */
 bool interface_excluded(const struct settings *settings, const char *name);
 /* Whether an address must never be taken for the underlay. */
 bool address_excluded(const struct settings *settings, const struct sockaddr_storage *address);

@@ -33,6 +33,16 @@ static void what_is_read(void) {
 	settings_free(s);
 }
 
+static void only_some_devices(void) {
+	struct settings *s = parse("{\"settings\":{\"interfaces\":[\"eth1\",\"eth1.100\",\"\",\"a-name-that-is-too-long\",3,\"zt0p1\"],"
+	                           "\"interfacePrefixBlacklist\":[\"wg\"]}}");
+	assert(s && s->interface_count == 3);
+	assert(!interface_excluded(s, "eth1") && !interface_excluded(s, "eth1.100"));
+	assert(interface_excluded(s, "eth0") && interface_excluded(s, "eth10") && interface_excluded(s, "eth1.1"));
+	assert(interface_excluded(s, "zt0p1") && interface_excluded(s, "wg0"));
+	settings_free(s);
+}
+
 static void what_is_refused(void) {
 	static const char *const broken[] = {"", "{", "[]", "1", "{\"settings\":", "{} x", "\xff\xfe"};
 	for (size_t i = 0; i < sizeof broken / sizeof *broken; i++) assert(parse(broken[i]) == NULL);
@@ -57,6 +67,7 @@ static void devicemaps(void) {
 
 int main(void) {
 	what_is_read();
+	only_some_devices();
 	what_is_refused();
 	devicemaps();
 	puts("settings: good");

@@ -1,0 +1,56 @@
+"""What a configuration says of the uplinks of its instances, and whether it can be so; pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from zerotier_multi import names
+from zerotier_multi.bundle import Bundle
+from zerotier_multi.errors import Problem
+from zerotier_multi.homefiles import TUNNEL_PREFIXES
+
+
+def problems(bundle: Bundle, numbers: Sequence[int]) -> Iterable[Problem]:
+    """What is wrong whatever the router is."""
+    for k in numbers:
+        override, where = bundle.override(k), f"{bundle.path} instance {k}"
+        device = override.source_interface
+        if device and names.is_our_device(device):
+            yield Problem(
+                f"{where} source-interface {device}", "is a device of a bundle, which carries no underlay; name an uplink, such as eth1"
+            )
+        elif device and (device == "lo" or device.startswith(TUNNEL_PREFIXES)):
+            yield Problem(
+                f"{where} source-interface {device}", "is a tunnel or a loopback, which is never the underlay; name an uplink, such as eth1"
+            )
+        for family in (4, 6):
+            gateways = [gateway for gateway in override.gateways if gateway.version == family]
+            if len(gateways) > 1:
+                yield Problem(f"{where} gateway {gateways[1]}", f"{gateways[0]} is one of IPv{family} already; keep one")
+        if override.gateways and not device:
+            yield Problem(
+                f"{where} gateway {override.gateways[0]}", "needs the interface that it is reached over; set source-interface"
+            )
+
+
+def problems_on_box(bundle: Bundle, numbers: Sequence[int], devices: Mapping[str, Sequence[str]]) -> Iterable[Problem]:
+    """What is wrong on this router; ``devices`` are its devices with their addresses."""
+    for k in numbers:
+        override = bundle.override(k)
+        for address in map(str, override.listen):
+            owner = next((device for device, own in devices.items() if address in own), None)
+            if override.source_interface and owner not in (None, override.source_interface):
+                yield Problem(
+                    f"{bundle.path} instance {k} listen-address {address}",
+                    f"is an address of {owner}, not of source-interface {override.source_interface}; delete one of the two",
+                )
+
+
+def warnings(bundle: Bundle, numbers: Sequence[int], devices: Mapping[str, Sequence[str]]) -> list[str]:
+    """What a user should know although the commit is good: at boot an uplink may come later than the configuration."""
+    wanted = [(k, bundle.override(k).source_interface) for k in numbers]
+    return [
+        f"{bundle.path} instance {k} source-interface {device}: there is no such interface yet, so the instance waits for it"
+        for k, device in wanted
+        if device and device not in devices
+    ]
