@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from zerotier_multi import membership
 from zerotier_multi.cpu import format_cpu_list
+from zerotier_multi.membership import Member
 from zerotier_multi.op.peer import peer_node, underlay
 from zerotier_multi.op.snapshot import Counters, Snapshot
 from zerotier_multi.plan import InstancePlan, PathPlan, Plan
@@ -51,7 +53,8 @@ def bundle(snapshot: Snapshot, plan: Plan) -> Data:
             "multiplier": plan.health.multiplier,
         },
         "remotes": [_remote(snapshot, plan, name) for name in dict.fromkeys(p.remote for p in plan.paths)],
-        "instances": [instance_entry(snapshot, instance) for instance in plan.instances],
+        "instances": [instance_entry(snapshot, plan, instance) for instance in plan.instances],
+        "to_authorize": _to_authorize(snapshot, plan),
         "paths_not_up": [
             path_entry(snapshot, plan, path) for path in plan.paths if path_state(snapshot, plan, path) != "up"
         ],
@@ -65,7 +68,8 @@ def instances(snapshot: Snapshot, plan: Plan) -> Data:
         "schema": SCHEMA,
         "bundle": plan.bundle,
         "window_seconds": _window(snapshot),
-        "instances": [instance_entry(snapshot, instance) for instance in plan.instances],
+        "instances": [instance_entry(snapshot, plan, instance) for instance in plan.instances],
+        "to_authorize": _to_authorize(snapshot, plan),
         "warnings": bundle_warnings(snapshot, plan),
     }
 
@@ -88,7 +92,7 @@ def _window(snapshot: Snapshot) -> float:
 def bundle_entry(snapshot: Snapshot, plan: Plan) -> Data:
     """What both the summary and the detailed form tell of a bundle."""
     states = [path_state(snapshot, plan, path) for path in plan.paths]
-    running = [i for i in plan.instances if instance_state(snapshot, i) == "up"]
+    running = [i for i in plan.instances if instance_state(snapshot, plan, i) == "up"]
     return {
         "bundle": plan.bundle,
         "state": bundle_state(plan, states),
@@ -143,22 +147,57 @@ def _remote(snapshot: Snapshot, plan: Plan, name: str) -> Data:
 # -- instances
 
 
-def instance_state(snapshot: Snapshot, instance: InstancePlan) -> str:
-    """``up``: it runs, answers and has its device; ``degraded``: it runs; ``down``: it does not."""
+def instance_state(snapshot: Snapshot, plan: Plan, instance: InstancePlan) -> str:
+    """``up``: it runs, answers, has its device and belongs to its network; ``degraded``: it runs; ``down``: it does not."""
     if not snapshot.unit(instance).pid:
         return "down"
     answers = snapshot.answer(instance).status is not None
-    return "up" if answers and instance.device in snapshot.kernel.links else "degraded"
+    member = member_of(snapshot, plan, instance)
+    waits = member is not None and member.waits
+    return "up" if answers and instance.device in snapshot.kernel.links and not waits else "degraded"
 
 
-def instance_entry(snapshot: Snapshot, instance: InstancePlan) -> Data:
+def member_of(snapshot: Snapshot, plan: Plan, instance: InstancePlan) -> Member | None:
+    """Where an instance stands on its controller's network; None without a controller, or when it does not tell."""
+    answer = snapshot.answer(instance)
+    if plan.controller_free or answer.status is None:
+        return None
+    states = [(path.remote, path_state(snapshot, plan, path)) for path in plan.paths if path.instance == instance.number]
+    reached = {remote for remote, state in states if state == "up"}
+    status = membership.network_status(answer.networks, instance.network_id)
+    # A path that is about to come, or is kept out on purpose, says nothing about the network.
+    said = [state == "up" for _remote, state in states if state in ("up", "down")]
+    word = membership.word(status, bool(answer.status.get("online")), said)
+    if word is None:
+        return None
+    node = snapshot.nodes.get(instance.unit) or answer.status.get("address")
+    unreached = tuple(dict.fromkeys(remote for remote, _state in states if remote not in reached))
+    return Member(
+        plan.bundle, instance.number, instance.network_id, instance.port, node, word,
+        unreached if word == membership.NO_PATH else (),
+    )  # fmt: skip
+
+
+def _members(snapshot: Snapshot, plan: Plan) -> list[Member]:
+    return [member for instance in plan.instances if (member := member_of(snapshot, plan, instance))]
+
+
+def _to_authorize(snapshot: Snapshot, plan: Plan) -> list[Data]:
+    waiting = membership.to_authorize(_members(snapshot, plan))
+    return [{"network": network, "nodes": nodes} for network, nodes in waiting.items()]
+
+
+def instance_entry(snapshot: Snapshot, plan: Plan, instance: InstancePlan) -> Data:
     """One instance."""
     unit, answer = snapshot.unit(instance), snapshot.answer(instance)
     process, status = snapshot.last.processes.get(instance.unit), answer.status or {}
     percent = snapshot.cpu_percent(instance)
+    member = member_of(snapshot, plan, instance)
     return {
         "instance": instance.number,
-        "state": instance_state(snapshot, instance),
+        "state": instance_state(snapshot, plan, instance),
+        "network_state": member.word if member else None,
+        "network_status": membership.network_status(answer.networks, instance.network_id),
         "unit": instance.unit,
         "unit_state": unit.active,
         "answers": answer.status is not None,
@@ -211,6 +250,8 @@ def path_entry(snapshot: Snapshot, plan: Plan, path: PathPlan) -> Data:
     node = peer_node(snapshot, plan, path)
     peers = snapshot.answer(instance).peers if instance else None
     reached = underlay(peers, node, plan.controller_free, snapshot.now)
+    state = path_state(snapshot, plan, path)
+    member = member_of(snapshot, plan, instance) if instance and state != "up" else None
     return {
         "remote": path.remote,
         "instance": path.instance,
@@ -223,10 +264,10 @@ def path_entry(snapshot: Snapshot, plan: Plan, path: PathPlan) -> Data:
         "underlay_address": reached.address,
         "latency_ms": reached.latency_ms if told.get("rtt_ms") is None else told["rtt_ms"],
         "loss": told.get("loss"),
-        "state": path_state(snapshot, plan, path),
+        "state": state,
         "since": told.get("since"),
         "changes": told.get("changes"),
-        "cause": told.get("cause"),
+        "cause": membership.cause(member) if member and member.waits else told.get("cause"),
     }
 
 
@@ -250,10 +291,11 @@ def bundle_warnings(snapshot: Snapshot, plan: Plan) -> list[str]:
             found.append(f"{name} does not run ({why}); see: journalctl -u {_short(instance)}")
         elif snapshot.answer(instance).status is None:
             found.append(f"{name} runs but does not answer; see: journalctl -u {_short(instance)}")
-        elif instance.device not in snapshot.kernel.links:
+        elif instance.device not in snapshot.kernel.links and not _waits(snapshot, plan, instance):
             found.append(f"{name} runs but has no device {instance.device}; is the network id right?")
         if instance.unit in snapshot.broken_identities:
             found.append(f"the identity of {name} is corrupt: {instance.home}/identity.secret")
+    found += membership.sentences(_members(snapshot, plan))
     if plan.hash_policy is not None and snapshot.kernel.hash_policy not in (None, plan.hash_policy):
         found.append(
             f"the kernel hashes by {_hash_name(snapshot.kernel.hash_policy)}, not by {_hash_name(plan.hash_policy)}; "
@@ -262,6 +304,12 @@ def bundle_warnings(snapshot: Snapshot, plan: Plan) -> list[str]:
     if plan.instances and not plan.paths:
         found.append(f"{plan.bundle} has no path: {_why_no_path(plan)}")
     return found
+
+
+def _waits(snapshot: Snapshot, plan: Plan, instance: InstancePlan) -> bool:
+    """Whether its network is the reason why nothing passes."""
+    member = member_of(snapshot, plan, instance)
+    return member is not None and member.waits
 
 
 def _restarts(count: int) -> str:

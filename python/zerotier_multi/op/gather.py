@@ -216,11 +216,12 @@ def _ask_instances(instances: Sequence[InstancePlan]) -> dict[str, Answer]:
 
 
 def ask_instance(instance: InstancePlan) -> Answer:
-    """Status and peers as an instance tells them; nothing when it does not answer."""
+    """Status, networks and peers as an instance tells them; nothing when it does not answer."""
     api = ZeroTierApi(Path(instance.home), instance.port, timeout=API_PATIENCE)
     answer = Answer()
     try:
         answer = replace(answer, status=api.status())
+        answer = replace(answer, networks=tuple(n for n in api.networks() if isinstance(n, dict)))
         answer = replace(answer, peers=tuple(p for p in api.peers() if isinstance(p, dict)))
     except (ApiError, TypeError, ValueError):
         pass

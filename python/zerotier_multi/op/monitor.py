@@ -17,7 +17,7 @@ from types import FrameType
 from zerotier_multi.op import data, table
 from zerotier_multi.op.gather import Watcher, plan_of
 from zerotier_multi.op.snapshot import Snapshot
-from zerotier_multi.op.text import warning_lines
+from zerotier_multi.op.text import instance_word, warning_lines
 from zerotier_multi.plan import Plan
 
 INTERVAL = 1.0
@@ -47,11 +47,11 @@ def block(snapshot: Snapshot, plan: Plan, colour: bool) -> str:
 def _row(snapshot: Snapshot, plan: Plan, place: int, colour: bool) -> list[str]:
     instance = plan.instances[place]
     states = [data.path_state(snapshot, plan, path) for path in plan.paths if path.instance == instance.number]
-    entry = data.instance_entry(snapshot, instance)
+    entry = data.instance_entry(snapshot, plan, instance)
     packets = (snapshot.rate(instance.device, counter) for counter in ("rx_packets", "tx_packets"))
     return [
         str(instance.number),
-        table.state(entry["state"], colour),
+        table.state(instance_word(entry), colour),
         f"{states.count('up')}/{len(states)}",
         table.mbit(entry["rate_in_bits"]),
         table.mbit(entry["rate_out_bits"]),

@@ -77,6 +77,7 @@ class Answer:
 
     status: Mapping[str, Any] | None = None
     peers: tuple[Mapping[str, Any], ...] | None = None
+    networks: tuple[Mapping[str, Any], ...] | None = None
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,8 @@ _CONTROL = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f]")
 _COLOURS = {
     "up": 32, "direct": 32,
     "degraded": 33, "relayed": 33, "waiting": 33, "drained": 33, "unknown": 33, "Warning:": 33,
-    "disabled": 33,
+    "disabled": 33, "unauthorized": 33, "requesting": 33, "no path": 33, "no root": 31, "not found": 31, "sign-in": 31,
+    "too old": 31, "port error": 31,
     "down": 31, "remote down": 31, "held down": 33, "none": 31, "no device": 31, "link down": 31, "admin down": 31, "missing": 31, "failed": 31,
 }  # fmt: skip
 

@@ -97,7 +97,7 @@ def bundle(data: Data, colour: bool) -> str:
     remotes = _remotes(data["remotes"])
     rows = [
         [
-            str(i["instance"]), state(i["state"], colour), dash(i["node"]), dash(i["cpu_percent"]),
+            str(i["instance"]), state(instance_word(i), colour), dash(i["node"]), dash(i["cpu_percent"]),
             mbit(i["rate_in_bits"]), mbit(i["rate_out_bits"]), duration(i["uptime_seconds"]), i["device"],
         ]
         for i in data["instances"]
@@ -105,7 +105,8 @@ def bundle(data: Data, colour: bool) -> str:
     headers = ["Instance", "State", "Node", "CPU\n%", "In\nMbit/s", "Out\nMbit/s", "Uptime", "Device"]
     listed = table(headers, rows, "rllrrrrl") if rows else ""
     warnings = warning_lines([*data["general_warnings"], *data["warnings"]], colour)
-    return _joined(head, remotes, listed, _not_up(data, colour), warnings, _window(data) if rows else "")
+    window = _window(data) if rows else ""
+    return _joined(head, remotes, listed, _not_up(data, colour), warnings, _to_authorize(data), window)
 
 
 def _hash(data: Data) -> str:
@@ -140,6 +141,21 @@ def _not_up(data: Data, colour: bool) -> str:
     return table(["Path", "State", "Cause"], rows) if rows else ""
 
 
+def instance_word(entry: Data) -> str:
+    """The state of an instance, or where it stands on its network when that says more."""
+    network = entry["network_state"]
+    return str(entry["state"] if entry["state"] == "down" or network in (None, "up") else network)
+
+
+def _to_authorize(data: Data) -> str:
+    """The node ids that wait for authorization, to be copied."""
+    return "\n".join(
+        line
+        for entry in data["to_authorize"]
+        for line in (f"To authorize on network {entry['network']}:", *wrap(" ".join(entry["nodes"]), first="  ", rest="  "))
+    )
+
+
 # -- instances and paths
 
 
@@ -152,7 +168,7 @@ def instances(data: Data, colour: bool) -> str:
     ]  # fmt: skip
     rows = [
         [
-            str(i["instance"]), state(i["state"], colour), dash(i["node"]), dash(i["version"]), str(i["port"]),
+            str(i["instance"]), state(instance_word(i), colour), dash(i["node"]), dash(i["version"]), str(i["port"]),
             dash(i["cpus"]), dash(i["cpu_percent"]), mebibytes(i["memory_bytes"]), duration(i["uptime_seconds"]),
             str(i["restarts"]), i["device"] if i["device_present"] else "-",
         ]
@@ -161,6 +177,7 @@ def instances(data: Data, colour: bool) -> str:
     return _joined(
         table(headers, rows, "rlllrlrrrrl"),
         warning_lines(data["warnings"], colour),
+        _to_authorize(data),
         f"CPU use is that of the last {data['window_seconds']:.1f} s; 100 % is one CPU.",
     )
 

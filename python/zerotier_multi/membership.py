@@ -1,0 +1,154 @@
+"""Where an instance stands on the network of a controller: the word for it, and what to do about it; pure.
+
+The words are made of what the instance's own API tells: ``online`` of ``/status`` (a root has been heard) and
+``status`` of ``/network``, which both engines spell as ZeroTier's service does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+UP, NO_PATH, NO_ROOT, REQUESTING = "up", "no path", "no root", "requesting"
+NOT_FOUND, UNAUTHORIZED, SIGN_IN, TOO_OLD, PORT_ERROR = "not found", "unauthorized", "sign-in", "too old", "port error"
+
+# ZeroTier's words that say by themselves what is the matter (OneService.cpp, _networkToJson).
+_FAILURES = {
+    "ACCESS_DENIED": UNAUTHORIZED,
+    "NOT_FOUND": NOT_FOUND,
+    "AUTHENTICATION_REQUIRED": SIGN_IN,
+    "CLIENT_TOO_OLD": TOO_OLD,
+    "PORT_ERROR": PORT_ERROR,
+}
+
+
+@dataclass(frozen=True)
+class Member:
+    """An instance on a controller's network; ``unreached`` are the remotes that none of its paths reaches."""
+
+    bundle: str
+    instance: int
+    network: str
+    port: int
+    node: str | None
+    word: str
+    unreached: tuple[str, ...] = ()
+
+    @property
+    def waits(self) -> bool:
+        """Whether it is no member yet, or has lost its root: nothing can pass."""
+        return self.word not in (UP, NO_PATH)
+
+
+def network_status(networks: Iterable[Mapping[str, Any]] | None, network_id: str) -> str | None:
+    """ZeroTier's word for a network in an answer to ``/network``; None where it is not in it."""
+    for entry in networks or ():
+        if str(entry.get("nwid") or entry.get("id")).lower() == network_id:
+            status = entry.get("status")
+            return status if isinstance(status, str) else None
+    return None
+
+
+def word(status: str | None, online: bool, paths: Sequence[bool]) -> str | None:
+    """The word for an instance: ``status`` is ZeroTier's, ``paths`` says of each of its paths whether it is up.
+
+    None where ``status`` is not known. A path that is up needs no root.
+    """
+    if status is None:
+        return None
+    if status in _FAILURES:
+        return _FAILURES[status]
+    if status != "OK":
+        return REQUESTING if online else NO_ROOT
+    if any(paths) or not paths:
+        return UP
+    return NO_PATH if online else NO_ROOT
+
+
+def cause(member: Member) -> str:
+    """Why nothing passes over an instance: a short sentence."""
+    node = member.node or "its node"
+    match member.word:
+        case "no root":
+            return "it reaches no root"
+        case "requesting":
+            return f"controller {_controller(member.network)} does not answer"
+        case "not found":
+            return f"controller {_controller(member.network)} has no network {member.network}"
+        case "unauthorized":
+            return f"{node} waits for authorization on network {member.network}"
+        case "sign-in":
+            return f"network {member.network} wants {node} to sign in"
+        case "too old":
+            return "the controller wants a newer version of the engine"
+        case "port error":
+            return "the engine cannot make its device"
+        case "no path":
+            return f"authorized, no path to {_listed(member.unreached) or 'a remote'} yet"
+    return f"a member of network {member.network}"
+
+
+def sentences(members: Iterable[Member]) -> list[str]:
+    """One sentence with its remedy for all instances that stand alike."""
+    groups: dict[tuple[str, str, tuple[str, ...]], list[Member]] = {}
+    for member in members:
+        if member.word != UP:
+            groups.setdefault((member.word, member.network, member.unreached), []).append(member)
+    return [_sentence(alike) for alike in groups.values()]
+
+
+def _sentence(alike: Sequence[Member]) -> str:
+    first, one = alike[0], len(alike) == 1
+    network, controller = first.network, _controller(first.network)
+    who = _listed([f"{m.bundle}/{m.instance}" for m in alike])
+    nodes = ", ".join(m.node for m in alike if m.node)
+    members = f"member{'' if one else 's'} {nodes}"
+    ports = f"port{'' if one else 's'} {_listed([str(m.port) for m in alike])}"
+    match first.word:
+        case "no root":
+            return f"{who} reach{'es' if one else ''} no root: let UDP from {ports} out to the roots, and back"
+        case "requesting":
+            return (
+                f"{who} get{'s' if one else ''} no answer from controller {controller} of network {network}: "
+                f"see that it runs and that the network id is right"
+            )
+        case "not found":
+            return f"{who}: controller {controller} has no network {network}: correct the network id, or make the network there"
+        case "unauthorized":
+            return (
+                f"{who} wait{'s' if one else ''} for authorization: authorize {members} of network {network} at its controller"
+            )
+        case "sign-in":
+            return (
+                f"{who} would have to sign in, which a router cannot: take {members} of network {network} out of "
+                f"single sign-on at its controller"
+            )
+        case "too old":
+            return f"the controller of network {network} refuses the engine of {who}: install a newer version, or set engine zerotier-one"
+        case "port error":
+            return f"the engine of {who} cannot make its device: see the journal of {'its unit' if one else 'their units'}"
+    remotes = _listed(first.unreached) or "a remote"
+    return (
+        f"{who} {'is' if one else 'are'} authorized on network {network} but {'has' if one else 'have'} no path to {remotes} "
+        f"yet: see that instance{'' if one else 's'} {_listed([str(m.instance) for m in alike])} of {remotes} "
+        f"run{'s' if one else ''} and {'is' if one else 'are'} authorized"
+    )
+
+
+def to_authorize(members: Iterable[Member]) -> dict[str, list[str]]:
+    """Node ids that wait for authorization, by network."""
+    found: dict[str, list[str]] = {}
+    for member in members:
+        if member.word == UNAUTHORIZED and member.node:
+            found.setdefault(member.network, []).append(member.node)
+    return found
+
+
+def _controller(network: str) -> str:
+    """Node id of the controller: the first ten digits of the network id."""
+    return network[:10]
+
+
+def _listed(words: Sequence[str]) -> str:
+    return " and ".join([", ".join(words[:-1]), words[-1]]) if len(words) > 1 else "".join(words)
