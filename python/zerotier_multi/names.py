@@ -13,7 +13,8 @@ MAX_INSTANCES = 32  # 6 bits of a next-hop id, 0 being the group
 MAX_SITE = 510  # 9 bits of a next-hop id; a /23 transit subnet
 
 RUN_DIR = Path("/run/zerotier-multi")
-CONTROL_SOCKET = RUN_DIR / "pathd.sock"
+STATUS_SOCKET = RUN_DIR / "pathd.sock"  # everybody's, for the status alone
+CONTROL_SOCKET = RUN_DIR / "pathd" / "control.sock"  # root's; its directory is too
 STATE_FILE = RUN_DIR / "pathd" / "state.json"
 METRICS_FILE = RUN_DIR / "metrics.prom"
 HOME_ROOT = Path("/config/zerotier-multi")

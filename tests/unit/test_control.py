@@ -10,13 +10,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from zerotier_multi.pathd import control
 from zerotier_multi.pathd.control import ControlSocket, PathdError, ask
 
 
 @pytest.fixture
 def box(tmp_path: Path) -> Iterator[tuple[Path, selectors.BaseSelector]]:
     selector, path = selectors.DefaultSelector(), tmp_path / "socket"
-    ControlSocket(selector, lambda request, root: {"asked": request, "root": root}, path)
+    ControlSocket(selector, lambda request, root: {"asked": request, "root": root}, path, privileged=True)
     yield path, selector
     for key in list(selector.get_map().values()):
         selector.unregister(key.fileobj)
@@ -139,3 +140,56 @@ def test_a_daemon_that_does_not_come_back_is_not_waited_for(tmp_path: Path, left
 def test_patience_with_a_daemon_that_never_comes_ends(tmp_path: Path) -> None:
     with pytest.raises(PathdError, match="FileNotFoundError"):
         ask({"op": "status"}, 0.2, tmp_path / "socket", lambda: True)
+
+
+def test_what_everybody_asks_is_worked_out_now_and_then_only(tmp_path: Path) -> None:
+    selector, path, worked = selectors.DefaultSelector(), tmp_path / "socket", []
+
+    def handler(request: dict, root: bool) -> dict:
+        worked.append(root)
+        return {"answer": len(worked)}
+
+    door = ControlSocket(selector, handler, path, privileged=False)
+    for _ in range(100):
+        with client(path) as sock:
+            work(selector)
+            answer(selector, sock, b'{"op": "status"}\n')
+    assert set(worked) == {False} and len(worked) < 50
+    with client(path) as sock:
+        work(selector)
+        assert answer(selector, sock, b'{"op": "sync"}\n') == {"answer": len(worked)}, "what is no status is asked each time"
+    door.close()
+
+
+def test_a_crowd_at_the_door_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path, waiting, turned_away = tmp_path / "socket", [], threading.Event()
+    monkeypatch.setattr(control.time, "sleep", lambda _seconds: turned_away.set())
+    with socket.socket(socket.AF_UNIX) as door:
+        door.bind(str(path))
+        door.listen(1)
+        while True:
+            sock = socket.socket(socket.AF_UNIX)
+            sock.setblocking(False)
+            try:
+                sock.connect(str(path))
+            except BlockingIOError:
+                sock.close()
+                break
+            waiting.append(sock)
+
+        def serve() -> None:
+            assert turned_away.wait(5)
+            for _ in range(len(waiting) + 1):
+                caller, _ = door.accept()
+                with caller, caller.makefile("rb") as file:
+                    if file.readline():
+                        caller.sendall(b'{"ok": true}\n')
+
+        for sock in waiting:
+            sock.shutdown(socket.SHUT_WR)
+        thread = threading.Thread(target=serve)
+        thread.start()
+        assert ask({"op": "status"}, 5.0, path, lambda: False) == {"ok": True}
+        thread.join()
+        for sock in waiting:
+            sock.close()

@@ -1,13 +1,15 @@
-"""The daemon's control socket: one JSON line in, one JSON line out.
+"""The daemon's control sockets, one of root's and one for everybody: one JSON line in, one JSON line out.
 
 Requests: ``{"op": "sync"}`` reads the plans anew and answers when the kernel follows them as far as it can;
 ``{"op": "status"}`` gives the state; ``{"op": "drain", "devices": [...]}`` takes paths out of use until
-their device is made anew. Everybody may ask for the status, root alone for the rest.
+their device is made anew. Root's socket takes all of them, everybody's the status alone. They are two, so that no
+crowd at the one stands in root's way at the other.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import selectors
 import socket
 import struct
@@ -22,6 +24,7 @@ _LIMIT = 65536
 # On a slow box the daemon is busy for seconds when all its instances start at once; one that hangs its watchdog ends.
 _PATIENCE = 20.0
 _POLL = 0.05  # seconds between two knocks at the door of a daemon that is being started
+_FRESH = 0.1  # seconds for which everybody gets the same answer; making one takes longer than giving it
 _CLIENTS = 32  # that may be silent at once; anybody on the router may connect
 
 Request = dict[str, Any]
@@ -43,18 +46,24 @@ def _comes_back() -> bool:
 def ask(
     request: Request,
     timeout: float = _PATIENCE,
-    path: Path = names.CONTROL_SOCKET,
+    path: Path | None = None,
     comes_back: Callable[[], bool] = _comes_back,
 ) -> Request:
     """Send a request to the daemon and return its answer; ``timeout`` in seconds. Raises :class:`PathdError`.
 
-    A daemon that has just died is waited for while ``comes_back`` says that it will be there again, and asked once
-    more: every request may be asked twice.
+    Without ``path`` root asks at its own socket. A daemon that has just died is waited for while ``comes_back`` says
+    that it will be there again, and asked once more: every request may be asked twice. A crowd before us is waited for.
     """
+    path = path or (names.CONTROL_SOCKET if os.geteuid() == 0 else names.STATUS_SOCKET)
     end = time.monotonic() + timeout
     while True:
         try:
             reply = _ask(request, timeout, path)
+        except BlockingIOError as error:  # more callers than the kernel lets wait
+            if time.monotonic() >= end:
+                raise _silent(error) from None
+            time.sleep(_POLL)
+            continue
         except (ConnectionError, FileNotFoundError) as error:
             if time.monotonic() < end and comes_back():
                 time.sleep(_POLL)
@@ -85,17 +94,28 @@ def _silent(error: Exception) -> PathdError:
 
 
 class ControlSocket:
-    """Listens for requests inside the daemon's selector; a slow or silent client holds nobody up."""
+    """Listens for requests inside the daemon's selector; a slow or silent client holds nobody up.
 
-    def __init__(self, selector: selectors.BaseSelector, handler: Handler, path: Path = names.CONTROL_SOCKET) -> None:
-        self._selector, self._handler = selector, handler
+    ``privileged`` is root's socket: its directory must let nobody else in, and who gets in all the same is not answered.
+    """
+
+    def __init__(self, selector: selectors.BaseSelector, handler: Handler, path: Path, *, privileged: bool) -> None:
+        self._selector, self._handler, self._privileged = selector, handler, privileged
         self._clients: list[socket.socket] = []  # the oldest first
+        self._status: tuple[float, Request] = (-_FRESH, {})  # when it was made, and what it was
+        self._path = path
         path.unlink(missing_ok=True)
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC)
         self._socket.bind(str(path))
-        path.chmod(0o666)
-        self._socket.listen(16)
+        path.chmod(0o600 if privileged else 0o666)
+        self._socket.listen(128)
         selector.register(self._socket, selectors.EVENT_READ, self._accept)
+
+    def close(self) -> None:
+        """Hear nobody any more."""
+        self._path.unlink(missing_ok=True)
+        self._selector.unregister(self._socket)
+        self._socket.close()
 
     def _accept(self) -> None:
         try:
@@ -134,9 +154,8 @@ class ControlSocket:
 
     def _answer(self, client: socket.socket, line: bytes) -> None:
         try:
-            _pid, uid, _gid = struct.unpack("=iII", client.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
             request = json.loads(line)
-            reply = self._handler(request, uid == 0) if isinstance(request, dict) else {"error": "not a request"}
+            reply = self._reply(client, request) if isinstance(request, dict) else {"error": "not a request"}
         except (ValueError, RecursionError):
             reply = {"error": "not a request"}
         try:
@@ -144,3 +163,16 @@ class ControlSocket:
             client.sendall(json.dumps(reply).encode() + b"\n")
         except OSError:
             return
+
+    def _reply(self, client: socket.socket, request: Request) -> Request:
+        if self._privileged:
+            _pid, uid, _gid = struct.unpack("=iII", client.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
+            return self._handler(request, True) if uid == 0 else {"error": "this socket is root's"}
+        if request.get("op") != "status":
+            return self._handler(request, False)
+        at, answer = self._status
+        now = time.monotonic()
+        if now - at >= _FRESH:
+            answer = self._handler({"op": "status"}, False)
+            self._status = (now, answer)
+        return answer

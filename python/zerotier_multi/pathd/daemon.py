@@ -119,7 +119,10 @@ class Daemon:
         self._metrics = MetricsFile()
         self._hooks = Hooks(self._selector)
         self._chronicle = Chronicle([journal.tell, self._hooks.tell, self._metrics.change])
-        self._control = ControlSocket(self._selector, self._request)
+        self._doors = [
+            ControlSocket(self._selector, self._request, names.CONTROL_SOCKET, privileged=True),
+            ControlSocket(self._selector, self._request, names.STATUS_SOCKET, privileged=False),
+        ]
         self._signals()
 
     def run(self) -> None:
@@ -143,6 +146,8 @@ class Daemon:
                 self._told_at = now
                 sd.notify("WATCHDOG=1")
         sd.notify("STOPPING=1")
+        for door in self._doors:
+            door.close()
 
     # -- what happens
 
