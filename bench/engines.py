@@ -23,7 +23,7 @@ from zerotier_multi.box import engine_version
 from zerotier_multi.bundle import Endpoint
 from zerotier_multi.engine import generate_identity
 from zerotier_multi.identity import mac_on_network
-from zerotier_multi.planet import Root, make_network_config, make_planet
+from zerotier_multi.planet import make_moon, make_network_config, make_planet, moon_file
 
 NETWORK, PORT = "8056c2e21c000001", 9993
 MTU = {"zerotier-one": 2800}  # its own default; others get the size that fills a packet
@@ -46,12 +46,13 @@ def link(engine: str) -> Iterator[tuple[str, str]]:
                 for device in ("lo", "eth0"):
                     run(["ip", "-n", space, "link", "set", device, "up"])
                 run(["ip", "-n", space, "addr", "add", f"198.51.100.{number}/24", "dev", "eth0"])
-                (home / "networks.d").mkdir(parents=True)
+                for name in ("networks.d", "moons.d"):
+                    (home / name).mkdir(parents=True)
             identities = [generate_identity(engine, home) for home in homes]
             endpoints = [Endpoint(ipaddress.ip_address(f"198.51.100.{n}"), PORT) for n in (1, 2)]
-            roots = [Root(i, (e,)) for i, e in zip(identities, endpoints, strict=True)]
             for own, other, home, space in ((0, 1, homes[0], spaces[0]), (1, 0, homes[1], spaces[1])):
-                (home / "planet").write_bytes(make_planet(NETWORK, roots))
+                (home / "planet").write_bytes(make_planet(NETWORK, identities[own]))
+                (home / moon_file(identities[other])).write_bytes(make_moon(identities[other], [endpoints[other]]))
                 conf = make_network_config(NETWORK, identities[own].address, [identities[other].address], mtu)
                 (home / f"networks.d/{NETWORK}.conf").write_bytes(conf)
                 (home / f"networks.d/{NETWORK}.local.conf").write_text("allowManaged=0\n")

@@ -13,10 +13,12 @@ from zerotier_multi import names, uplinks
 from zerotier_multi.bundle import Bundle, Remote
 from zerotier_multi.cpu import Topology, format_cpu_list
 from zerotier_multi.errors import Problem
+from zerotier_multi.planet import MAX_ENDPOINTS
 from zerotier_multi.planner import instance_count, instance_numbers
 from zerotier_multi.transit import IPNetwork
 
-MAX_CONTROLLER_FREE_REMOTES = 3  # a planet holds four roots, we are one of them
+# Each is a moon that every HELLO names (17 bytes), and a rule of the network; both hold more.
+MAX_CONTROLLER_FREE_REMOTES = 31
 
 
 @dataclass(frozen=True)
@@ -222,6 +224,11 @@ def _controller_free(bundle: Bundle, numbers: Sequence[int]) -> Iterable[Problem
             )
     for remote in remotes:
         for k, known in sorted(remote.instances.items()):
+            if len(known.endpoints) > MAX_ENDPOINTS:
+                yield Problem(
+                    f"{bundle.path} remote {remote.name} instance {k} endpoint",
+                    f"is given {len(known.endpoints)} times but {MAX_ENDPOINTS} are the most; delete some",
+                )
             if known.identity is None:
                 continue
             at = f"{bundle.path} remote {remote.name} instance {k} identity {known.identity.address}"

@@ -8,15 +8,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import PurePath
 
-from zerotier_multi.bundle import endpoint
+from zerotier_multi.bundle import Endpoint, endpoint
 from zerotier_multi.identity import PublicIdentity
 from zerotier_multi.plan import InstancePlan, Plan
 from zerotier_multi.planet import (
-    Root,
+    is_our_moon,
     is_our_network_config,
     is_our_planet,
+    make_moon,
     make_network_config,
     make_planet,
+    moon_file,
 )
 
 # Devices that carry tunnels or hold loopback addresses and so are never the underlay: VyOS's names for them,
@@ -75,7 +77,17 @@ def local_conf(plan: Plan, instance: InstancePlan, addresses: Mapping[str, Seque
     if bind:
         settings["bind"] = list(bind)
     physical = {prefix: {"blacklist": True} for prefix in plan.blacklist}
-    return json.dumps({"settings": settings, "physical": physical}, indent=1) + "\n"
+    virtual = {
+        peer.identity.partition(":")[0]: {"try": [_slashed(endpoint(e)) for e in peer.endpoints]}
+        for peer in plan.peers
+        if peer.instance == instance.number and peer.endpoints
+    }
+    return json.dumps({"settings": settings, "physical": physical, "virtual": virtual}, indent=1) + "\n"
+
+
+def _slashed(where: Endpoint) -> str:
+    """An endpoint as ``local.conf`` writes it."""
+    return f"{where.address}/{where.port}"
 
 
 def home_files(
@@ -101,16 +113,18 @@ def home_files(
     if plan.controller_free:
         if own is None:
             raise ValueError(f"{plan.bundle}/{instance.number} has no identity yet")
-        peers = [
-            Root(PublicIdentity.parse(p.identity), tuple(endpoint(e) for e in p.endpoints))
-            for p in plan.peers
-            if p.instance == instance.number
-        ]
-        have["planet"] = make_planet(instance.network_id, [Root(own), *peers])
+        peers = [(PublicIdentity.parse(p.identity), p.endpoints) for p in plan.peers if p.instance == instance.number]
+        have["planet"] = make_planet(instance.network_id, own)
+        for identity, endpoints in peers:
+            # ztnode takes them from local.conf, which it reads again when it changes; zerotier-one asks there
+            # only every 30 s, so it gets them as roots' endpoints too, and is restarted when they change.
+            known = () if PurePath(instance.engine).name == "ztnode" else tuple(endpoint(e) for e in endpoints)
+            have[moon_file(identity)] = make_moon(identity, known)
         have[f"{network}.conf"] = make_network_config(
-            instance.network_id, own.address, [p.identity.address for p in peers], plan.mtu or 0
+            instance.network_id, own.address, [identity.address for identity, _ in peers], plan.mtu or 0
         )
-        fixed += [have["planet"].hex(), have[f"{network}.conf"].hex()]
+        moons = [have[moon_file(identity)].hex() for identity in sorted((i for i, _ in peers), key=str)]
+        fixed += [have["planet"].hex(), have[f"{network}.conf"].hex(), *moons]
     else:
         create[f"{network}.conf"] = b""  # an empty file joins; what the controller sends is kept in it
     digest = hashlib.sha256("\0".join(fixed).encode()).hexdigest()[:16]
@@ -120,9 +134,12 @@ def home_files(
 def is_leftover(relative: str, content: bytes, wanted: HomeFiles) -> bool:
     """Whether a file found in a home belongs to an earlier configuration and has to go.
 
-    That is: networks that are no longer joined, and in controller mode what controller-free mode left.
+    That is: networks that are no longer joined, moons of remotes that are gone, and in controller mode what
+    controller-free mode left.
     """
     if relative.startswith("networks.d/"):
         known = relative in wanted.have or relative in wanted.create
         return not known or (relative in wanted.create and is_our_network_config(content))
+    if relative.startswith("moons.d/"):
+        return relative not in wanted.have and is_our_moon(content)
     return relative == "planet" and relative not in wanted.have and is_our_planet(content)

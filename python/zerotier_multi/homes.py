@@ -13,6 +13,7 @@ from zerotier_multi.identity import PublicIdentity, secret_is_sound
 from zerotier_multi.units import LOCK
 
 _SECRET_LIMIT = 4096
+_DIRECTORIES = ("networks.d", "moons.d")
 
 
 def home_fault(home: Path) -> str | None:
@@ -64,7 +65,8 @@ def make_home(home: Path) -> None:
     """Make a home (0700) and its parents. Raises OSError."""
     home.mkdir(parents=True, exist_ok=True, mode=0o700)
     os.chmod(home, 0o700)
-    (home / "networks.d").mkdir(exist_ok=True, mode=0o700)
+    for name in _DIRECTORIES:
+        (home / name).mkdir(exist_ok=True, mode=0o700)
     if not (home / LOCK).exists():
         (home / LOCK).touch(0o600)
 
@@ -79,7 +81,7 @@ class HomeChange:
 
 def sync_home(home: Path, wanted: HomeFiles) -> HomeChange:
     """Bring the files of a home up to date; an unchanged one is not touched. Raises OSError."""
-    for directory in (home, home / "networks.d"):
+    for directory in (home, *(home / name for name in _DIRECTORIES)):
         clear_unfinished(directory)
     removed = [path for path in _candidates(home) if _is_leftover(home, path, wanted)]
     for path in removed:
@@ -93,7 +95,8 @@ def sync_home(home: Path, wanted: HomeFiles) -> HomeChange:
 
 
 def _candidates(home: Path) -> list[Path]:
-    return [path for path in [home / "planet", *sorted((home / "networks.d").glob("*.conf"))] if path.is_file()]
+    found = [home / "planet", *sorted((home / "networks.d").glob("*.conf")), *sorted((home / "moons.d").glob("*.moon"))]
+    return [path for path in found if path.is_file()]
 
 
 def _is_leftover(home: Path, path: Path, wanted: HomeFiles) -> bool:

@@ -9,15 +9,17 @@ from __future__ import annotations
 import hashlib
 import struct
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
 from zerotier_multi.bundle import Endpoint
 from zerotier_multi.identity import PublicIdentity
 
-MAX_ROOTS = 4
-WORLD_PLANET = 1
+WORLD_PLANET, WORLD_MOON = 1, 127
 # Our planets carry a world id of their own, so that no node ever takes one for ZeroTier's public planet.
 WORLD_ID = 0x7A74_6D75_6C74_6931
+# Our moons: this in the upper 24 bits, below it the address of the node that the moon is about.
+MOON_ID = 0x7A74_6D << 40
+# A root in a moon has at most so many endpoints (ZT_WORLD_MAX_STABLE_ENDPOINTS_PER_ROOT).
+MAX_ENDPOINTS = 32
 # Fixed, so that two ends never hold "newer" ones to each other; 2024-01-01 in milliseconds.
 TIMESTAMP = 1_704_067_200_000
 
@@ -31,31 +33,47 @@ _MULTICAST_LIMIT = 32
 _NOT_SOURCE, _DROP, _ACCEPT = 0x98, 0x00, 0x01
 
 
-@dataclass(frozen=True)
-class Root:
-    """A root of a planet and where it is reached; without endpoints it has to call us."""
+def make_planet(network_id: str, own: PublicIdentity) -> bytes:
+    """The ``planet`` file of an instance: itself alone as root.
 
-    identity: PublicIdentity
-    endpoints: tuple[Endpoint, ...] = ()
-
-
-def make_planet(network_id: str, roots: Sequence[Root]) -> bytes:
-    """The ``planet`` file of an instance: itself and the same instance of every remote as roots.
-
-    Nobody can ever sign an update of it: the update key is the digest of a text, whose private key is known
-    to nobody. Raises ValueError for more than four roots or none.
+    So it counts as online by itself, relays for those that it knows, and never asks ZeroTier's public roots.
+    Nobody can ever sign an update of it: the update key is a hash, so no private key for it exists.
     """
-    if not 1 <= len(roots) <= MAX_ROOTS:
-        raise ValueError(f"a planet has 1 to {MAX_ROOTS} roots, not {len(roots)}")
-    ordered = sorted(roots, key=lambda root: root.identity.address)
-    text = " ".join(["zerotier-multi planet", network_id, *(str(root.identity) for root in ordered)])
-    update_key = hashlib.sha512(text.encode()).digest()
-    head = struct.pack(">BQQ", WORLD_PLANET, WORLD_ID, TIMESTAMP) + update_key + bytes(96)
-    return head + bytes([len(ordered)]) + b"".join(_root(root) for root in ordered)
+    return _world(WORLD_PLANET, WORLD_ID, f"zerotier-multi planet {network_id} {own}", [_root(own, ())])
 
 
-def _root(root: Root) -> bytes:
-    return root.identity.wire + bytes([len(root.endpoints)]) + b"".join(_endpoint(e) for e in root.endpoints)
+def make_moon(remote: PublicIdentity, endpoints: Sequence[Endpoint] = ()) -> bytes:
+    """The file :func:`moon_file` of an instance: the same instance of a remote, as a root of a moon of its own.
+
+    The identity stands there twice, because ZeroTier reads the entries for two purposes: a root whose first entry
+    has no endpoints is heard from any address (``Topology::isProhibitedEndpoint``), and the endpoints of all its
+    entries are where it is looked for while it has no path (``getUpstreamsToContact``). So the endpoints say
+    where to start and never limit where the remote may be. Raises ValueError for too many of them.
+    """
+    if len(endpoints) > MAX_ENDPOINTS:
+        raise ValueError(f"a root has at most {MAX_ENDPOINTS} endpoints, not {len(endpoints)}")
+    roots = [_root(remote, ())]
+    if endpoints:
+        roots.append(_root(remote, endpoints))
+    return _world(WORLD_MOON, _moon_id(remote), f"zerotier-multi moon {remote}", roots) + bytes(2)  # no dictionary
+
+
+def moon_file(remote: PublicIdentity) -> str:
+    """Path of the moon of a remote within a home; engines load every file of that form when they start."""
+    return f"moons.d/{_moon_id(remote):016x}.moon"
+
+
+def _moon_id(remote: PublicIdentity) -> int:
+    return MOON_ID | int(remote.address, 16)
+
+
+def _world(kind: int, world_id: int, key_text: str, roots: Sequence[bytes]) -> bytes:
+    update_key = hashlib.sha512(key_text.encode()).digest()
+    return struct.pack(">BQQ", kind, world_id, TIMESTAMP) + update_key + bytes(96) + bytes([len(roots)]) + b"".join(roots)
+
+
+def _root(identity: PublicIdentity, endpoints: Sequence[Endpoint]) -> bytes:
+    return identity.wire + bytes([len(endpoints)]) + b"".join(_endpoint(e) for e in endpoints)
 
 
 def _endpoint(endpoint: Endpoint) -> bytes:
@@ -64,8 +82,13 @@ def _endpoint(endpoint: Endpoint) -> bytes:
 
 
 def is_our_planet(data: bytes) -> bool:
-    """Whether a planet file was made by :func:`make_planet`."""
+    """Whether a planet file was made by :func:`make_planet`, of this or an earlier version."""
     return data[:9] == struct.pack(">BQ", WORLD_PLANET, WORLD_ID)
+
+
+def is_our_moon(data: bytes) -> bool:
+    """Whether a moon file was made by :func:`make_moon`."""
+    return data[:4] == struct.pack(">BQ", WORLD_MOON, MOON_ID)[:4] and data[9:17] == struct.pack(">Q", TIMESTAMP)
 
 
 def make_network_config(network_id: str, own: str, peers: Iterable[str], mtu: int) -> bytes:

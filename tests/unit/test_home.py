@@ -12,11 +12,12 @@ from pathlib import Path
 import pytest
 from tests.configuration import EXAMPLE, bundle
 from zerotier_multi.bundle import Endpoint
+from zerotier_multi.checks import MAX_CONTROLLER_FREE_REMOTES
 from zerotier_multi.cpu import Cpu
 from zerotier_multi.homefiles import home_files, local_conf
 from zerotier_multi.homes import home_fault, make_home, own_identity, sync_home
 from zerotier_multi.identity import PublicIdentity, mac_on_network
-from zerotier_multi.planet import Root, is_our_planet, make_network_config, make_planet
+from zerotier_multi.planet import is_our_moon, is_our_planet, make_moon, make_network_config, make_planet, moon_file
 from zerotier_multi.planner import make_plan
 from zerotier_multi.units import dropin
 
@@ -30,10 +31,11 @@ def plan_of(text: str):
     return make_plan(bundle(text), GK41, "/usr/sbin/ztnode")
 
 
+FREE = EXAMPLE + f"controller-free\nremote R2 instance 1 identity {B}\nremote R2 instance 1 endpoint 198.51.100.2:9993\n"
+
+
 def controller_free(extra: str = ""):
-    return plan_of(
-        EXAMPLE + f"controller-free\nremote R2 instance 1 identity {B}\nremote R2 instance 1 endpoint 198.51.100.2:9993\n" + extra
-    )
+    return plan_of(FREE + extra)
 
 
 def test_local_conf_keeps_instances_out_of_each_other() -> None:
@@ -91,31 +93,105 @@ def test_a_default_route_to_a_remote_does_not_blacklist_the_world() -> None:
     assert "0.0.0.0/0" not in json.loads(local_conf(plan, plan.instances[0]))["physical"]
 
 
-def test_a_planet_reads_back_field_by_field() -> None:
-    endpoints = (Endpoint(ipaddress.ip_address("198.51.100.1"), 9993), Endpoint(ipaddress.ip_address("2001:db8::1"), 9994))
-    data = make_planet(NETWORK, [Root(A, endpoints), Root(B)])
+def test_a_planet_is_ourselves_alone() -> None:
+    data = make_planet(NETWORK, A)
     kind, _world, _time = struct.unpack_from(">BQQ", data)
-    assert kind == 1 and is_our_planet(data)
+    assert kind == 1 and is_our_planet(data) and not is_our_moon(data)
     key = data[17:81]
     assert len(set(key)) > 20  # a digest, never zeros
-    assert data[81:177] == bytes(96) and data[177] == 2
+    assert data[81:177] == bytes(96) and data[177] == 1
     rest = data[178:]
-    # In the order of addresses, so that both ends write the same bytes.
-    assert rest[:5].hex() == B.address and rest[5] == 0 and rest[6:70] == B.key and rest[70:72] == b"\0\0"
-    rest = rest[72:]
-    assert rest[:5].hex() == A.address and rest[70:72] == b"\0\x02"
-    assert rest[72:79] == b"\x04" + ipaddress.ip_address("198.51.100.1").packed + struct.pack(">H", 9993)
-    assert rest[79:] == b"\x06" + ipaddress.ip_address("2001:db8::1").packed + struct.pack(">H", 9994)
+    assert rest[:5].hex() == A.address and rest[5] == 0 and rest[6:70] == A.key and rest[70:] == b"\0\0"
 
 
-def test_both_ends_write_the_same_planet() -> None:
-    assert make_planet(NETWORK, [Root(A), Root(B)]) == make_planet(NETWORK, [Root(B), Root(A)])
+def test_a_moon_names_a_remote_without_and_with_its_endpoints() -> None:
+    """The first entry lets the remote be anywhere, the second says where to look for it first."""
+    endpoints = (Endpoint(ipaddress.ip_address("198.51.100.1"), 9993), Endpoint(ipaddress.ip_address("2001:db8::1"), 9994))
+    data = make_moon(B, endpoints)
+    kind, world, _time = struct.unpack_from(">BQQ", data)
+    assert kind == 127 and is_our_moon(data) and not is_our_planet(data)
+    assert moon_file(B) == f"moons.d/{world:016x}.moon" == f"moons.d/7a746d{B.address}.moon"
+    assert data[81:177] == bytes(96) and data[177] == 2
+    identity = bytes.fromhex(B.address) + b"\0" + B.key + b"\0"
+    v4 = b"\x04" + ipaddress.ip_address("198.51.100.1").packed + struct.pack(">H", 9993)
+    v6 = b"\x06" + ipaddress.ip_address("2001:db8::1").packed + struct.pack(">H", 9994)
+    assert data[178:] == identity + b"\0" + identity + b"\2" + v4 + v6 + b"\0\0"
+    assert make_moon(B)[177:] == b"\1" + identity + b"\0" + b"\0\0"
 
 
-@pytest.mark.parametrize("count", [0, 5])
-def test_a_planet_has_one_to_four_roots(count: int) -> None:
-    with pytest.raises(ValueError):
-        make_planet(NETWORK, [Root(A)] * count)
+def test_a_moon_has_no_more_endpoints_than_an_engine_reads() -> None:
+    with pytest.raises(ValueError, match="at most 32 endpoints"):
+        make_moon(B, [Endpoint(ipaddress.ip_address("198.51.100.1"), port) for port in range(1, 34)])
+
+
+def test_sixteen_sites_fit() -> None:
+    """A moon for each remote, rules that an engine reads (at most 1024), and a HELLO in one packet of 1432 bytes."""
+    keys = [PublicIdentity(f"{0x1D20DB2F00 + n:010x}", bytes([n] * 64)) for n in range(15)]
+    plan = make_plan(
+        bundle(
+            EXAMPLE.replace("10.14.0.0/28", "10.14.0.0/24").replace("remote R2 prefix 10.0.55.2/32", "")
+            + "controller-free\ntransit subnet-length 27\n"
+            + "".join(
+                f"remote R{n} site {n}\nremote R{n} prefix 10.0.55.{n}/32\n"
+                f"remote R{n} instance 1 identity {key}\nremote R{n} instance 1 endpoint 198.51.100.{n}:9993\n"
+                for n, key in enumerate(keys, start=2)
+            )
+        ),
+        GK41,
+        "/usr/sbin/ztnode",
+    )
+    files = home_files(plan, plan.instances[0], A).have
+    moons = [name for name in files if name.startswith("moons.d/")]
+    assert sorted(moons) == sorted(moon_file(key) for key in keys)
+    assert 28 + 13 + 71 + 19 + 16 + 2 + 17 * MAX_CONTROLLER_FREE_REMOTES < 1432
+    rules = next(line for line in files[f"networks.d/{NETWORK}.conf"].split(b"\n") if line.startswith(b"R="))
+    for key in keys:
+        assert bytes.fromhex(f"9805{key.address}") in rules.replace(b"\\0", b"\0").replace(b"\\e", b"=").replace(
+            b"\\n", b"\n"
+        ).replace(b"\\r", b"\r").replace(b"\\\\", b"\\")
+    assert len(json.loads(files["local.conf"])["virtual"]) == 15
+
+
+def test_endpoints_restart_zerotier_one_and_not_ztnode() -> None:
+    """ztnode reads ``local.conf`` again when it changes; zerotier-one has them in its moons, read at the start."""
+
+    def files(engine: str, extra: str = ""):
+        plan = make_plan(bundle(FREE + extra), GK41, engine)
+        return home_files(plan, plan.instances[0], A)
+
+    more = "remote R2 instance 1 endpoint [2001:db8::2]:9993\n"
+    for engine, restarts in (("/usr/sbin/ztnode", False), ("/usr/sbin/zerotier-one", True)):
+        before, after = files(engine), files(engine, more)
+        assert (before.restart_digest != after.restart_digest) is restarts
+        virtual = json.loads(after.have["local.conf"])["virtual"]
+        assert virtual == {B.address: {"try": ["198.51.100.2/9993", "2001:db8::2/9993"]}}
+    assert files("/usr/sbin/ztnode").have[moon_file(B)] == make_moon(B)
+    assert files("/usr/sbin/zerotier-one").have[moon_file(B)] == make_moon(
+        B, [Endpoint(ipaddress.ip_address("198.51.100.2"), 9993)]
+    )
+
+
+def test_moons_of_others_stay_and_ours_of_a_remote_that_is_gone_goes(tmp_path: Path) -> None:
+    make_home(tmp_path)
+    plan = controller_free()
+    sync_home(tmp_path, home_files(plan, plan.instances[0], A))
+    assert (tmp_path / moon_file(B)).read_bytes() == make_moon(B)
+    other = tmp_path / "moons.d/00000089e92ceee5.moon"
+    other.write_bytes(b"\x7f" + bytes.fromhex("00000089e92ceee5") + struct.pack(">Q", 5) + bytes(200))
+    without = plan_of(EXAMPLE + "controller-free")
+    assert sync_home(tmp_path, home_files(without, without.instances[0], A)).removed == (moon_file(B),)
+    assert other.exists()
+
+
+def test_the_planet_of_an_earlier_version_is_replaced(tmp_path: Path) -> None:
+    """It named the remotes too, with endpoints that they could not leave."""
+    make_home(tmp_path)
+    (tmp_path / "moons.d").rmdir()
+    make_home(tmp_path)  # as the next commit does
+    plan = controller_free()
+    (tmp_path / "planet").write_bytes(make_planet(NETWORK, A)[:177] + b"\2" + bytes(144))
+    assert "planet" in sync_home(tmp_path, home_files(plan, plan.instances[0], A)).written
+    assert (tmp_path / "planet").read_bytes() == make_planet(NETWORK, A)
 
 
 def test_the_network_configuration_admits_the_two_ends_only() -> None:
@@ -149,7 +225,7 @@ def test_a_controller_s_configuration_is_kept_and_ours_is_not(tmp_path: Path) ->
     assert (home / "planet").exists() and (home / f"networks.d/{NETWORK}.conf").read_bytes() != b""
     plan = plan_of(EXAMPLE)
     change = sync_home(home, home_files(plan, plan.instances[0], None))
-    assert set(change.removed) == {"planet", f"networks.d/{NETWORK}.conf"}
+    assert set(change.removed) == {"planet", moon_file(B), f"networks.d/{NETWORK}.conf"}
     assert (home / f"networks.d/{NETWORK}.conf").read_bytes() == b""
     (home / f"networks.d/{NETWORK}.conf").write_bytes(b"v=7\nn=from a controller\n")
     (home / "planet").write_bytes(b"\x01" + bytes(16))

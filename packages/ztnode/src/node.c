@@ -258,6 +258,20 @@ static void join_known(struct node *node) {
 	if (directory) closedir(directory);
 }
 
+/* Every moons.d/<world id>.moon, as zerotier-one does when it starts. */
+static void orbit_known(struct node *node) {
+	char path[HOME_MAX + 16];
+	snprintf(path, sizeof path, "%s/moons.d", node->home);
+	DIR *directory = opendir(path);
+	struct dirent *entry;
+	while (directory && (entry = readdir(directory))) {
+		uint64_t world;
+		if (strlen(entry->d_name) == 21 && strcmp(entry->d_name + 16, ".moon") == 0 && parse_hex(entry->d_name, 16, &world))
+			ZT_Node_orbit(node->core, NULL, world, 0);
+	}
+	if (directory) closedir(directory);
+}
+
 static bool open_core(struct node *node) {
 	static const struct core_callbacks callbacks = {0,          on_state_put, on_state_get,  on_wire_send, on_frame,
 	                                                on_network, on_event,     on_path_check, on_path_lookup};
@@ -291,6 +305,7 @@ struct node *node_start(const char *home, unsigned int port) {
 	if (!open_core(node)) return NULL;
 	apply_physical(node);
 	tell_addresses(node);
+	orbit_known(node);
 	join_known(node);
 	return node;
 }
