@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from zerotier_multi import names, uplinks
 from zerotier_multi.bundle import Bundle, Remote
 from zerotier_multi.cpu import Topology, format_cpu_list
+from zerotier_multi.engine_choice import engine_problems
 from zerotier_multi.errors import Problem
 from zerotier_multi.planet import MAX_ENDPOINTS
 from zerotier_multi.planner import instance_count, instance_numbers
@@ -165,7 +166,7 @@ def _site(bundle: Bundle, remote: Remote, where: str, sites: dict[int, str]) -> 
     site = bundle.remote_site(remote)
     if site is None:
         if bundle.site is not None and all(bundle.site <= t.sites for t in bundle.transits):
-            yield Problem(f"{where} site", "is missing; only in a two-host transit subnet it is known without")
+            yield Problem(f"{where} site", "is missing; it can be inferred only in a two-host transit subnet")
         return
     at = f"{where} site {site}"
     if site == bundle.site:
@@ -288,7 +289,7 @@ def check_on_box(bundle: Bundle, facts: BoxFacts) -> list[Problem]:
         return []
     numbers = instance_numbers(bundle, facts.topology)
     problems = [
-        *_engine(bundle, facts),
+        *engine_problems(bundle, facts.engines, facts.own_addresses),
         *_cpus(bundle, facts.topology),
         *uplinks.problems_on_box(bundle, numbers, facts.devices),
     ]
@@ -333,23 +334,6 @@ def check_on_box(bundle: Bundle, facts: BoxFacts) -> list[Problem]:
                     )
                 )
     return problems
-
-
-def _engine(bundle: Bundle, facts: BoxFacts) -> Iterable[Problem]:
-    if choose_engine(bundle, facts) is None:
-        wanted = "zerotier-one or ztnode" if bundle.engine == "auto" else bundle.engine
-        found = ", ".join(facts.engines) or "no other engine either"
-        yield Problem(
-            f"{bundle.path} engine {bundle.engine}",
-            f"{wanted} is not installed ({found} found); install its package"
-            + ("" if bundle.engine == "auto" else " or set engine auto"),
-        )
-
-
-def choose_engine(bundle: Bundle, facts: BoxFacts) -> str | None:
-    """Path of the program that the bundle runs: ``auto`` prefers zerotier-one. None where there is none."""
-    order = ("zerotier-one", "ztnode") if bundle.engine == "auto" else (bundle.engine,)
-    return next((facts.engines[name] for name in order if name in facts.engines), None)
 
 
 def _cpus(bundle: Bundle, topology: Topology) -> Iterable[Problem]:

@@ -14,8 +14,9 @@ from typing import Any
 
 from zerotier_multi import box, names, restarts, systemd
 from zerotier_multi.bundle import Bundle, parse_bundle
-from zerotier_multi.checks import check_bundle, check_on_box, check_together, choose_engine, warnings
+from zerotier_multi.checks import check_bundle, check_on_box, check_together, warnings
 from zerotier_multi.engine import IdentityError, generate_identities
+from zerotier_multi.engine_choice import Choice, choose_engine
 from zerotier_multi.errors import ConfigProblems, refuse_if_any
 from zerotier_multi.facts import device_addresses, published_plans, read_facts
 from zerotier_multi.files import write_atomic
@@ -56,7 +57,8 @@ def check(name: str, bundles: Mapping[str, Mapping[str, Any]]) -> Change:
     refuse_if_any(p for p in check_together([*known, bundle], topology) if p.path.startswith(f"{bundle.path} "))
     facts = read_facts(bundle, topology)
     refuse_if_any(check_on_box(bundle, facts))
-    plan = make_plan(bundle, topology, choose_engine(bundle, facts) or "", cpu_offset(bundle, known, topology))
+    choice = choose_engine(bundle, facts.engines, facts.own_addresses) or Choice("")  # none: a disabled bundle
+    plan = make_plan(bundle, topology, choice.program, cpu_offset(bundle, known, topology), choice.reason)
     return Change(name, plan, tuple(warnings(bundle, facts)))
 
 

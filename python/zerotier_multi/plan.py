@@ -109,6 +109,7 @@ class Plan:
     keep_routes: bool = False  # also when all paths to a remote are down; a plan of an earlier version has no word on it
     description: str = ""
     auto_weights: bool = False  # shares of the paths follow what is measured
+    engine_reason: str = ""  # why the engine was taken, such as "auto"; empty where it is configured
 
     def instance(self, number: int) -> InstancePlan | None:
         """The instance with that number, or None."""

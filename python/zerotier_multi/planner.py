@@ -48,10 +48,11 @@ def cpu_offset(bundle: Bundle, others: Iterable[Bundle], topology: Topology) -> 
     )
 
 
-def make_plan(bundle: Bundle, topology: Topology, engine: str, offset: int = 0) -> Plan:
+def make_plan(bundle: Bundle, topology: Topology, engine: str, offset: int = 0, engine_reason: str = "") -> Plan:
     """The wanted state of a bundle that :mod:`checks` has passed.
 
-    ``engine`` is the absolute path of the program to run, ``offset`` what :func:`cpu_offset` gives. A
+    ``engine`` is the absolute path of the program to run and ``engine_reason`` what chose it (see
+    :mod:`engine_choice`), ``offset`` what :func:`cpu_offset` gives. A
     disabled bundle has an empty plan: nothing of it stands.
     """
     numbers = instance_numbers(bundle, topology)
@@ -78,6 +79,7 @@ def make_plan(bundle: Bundle, topology: Topology, engine: str, offset: int = 0) 
         health=HealthPlan(not bundle.health_disabled, bundle.health_interval, bundle.health_multiplier),
         keep_routes=bundle.all_paths_down == "keep",
         auto_weights=bundle.weights == "auto",
+        engine_reason=engine_reason,
     )
 
 

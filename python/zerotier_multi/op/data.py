@@ -46,6 +46,7 @@ def bundle(snapshot: Snapshot, plan: Plan) -> Data:
         "controller_free": plan.controller_free,
         "networks": list(dict.fromkeys(i.network_id for i in plan.instances)),
         "engine": plan.instances[0].engine if plan.instances else None,
+        "engine_reason": plan.engine_reason or None,
         "resilient": snapshot.pathd.get("resilient") if snapshot.pathd else None,
         "health": {
             "enabled": plan.health.enabled,

@@ -90,7 +90,7 @@ def bundle(data: Data, colour: bool) -> str:
             ("Transit MTU", f"{data['mtu']} bytes" if data["mtu"] else "-"),
             ("Mode", "controller-free" if data["controller_free"] else "with a controller"),
             ("Networks", ", ".join(data["networks"]) or "-"),
-            ("Engine", dash(data["engine"])),
+            ("Engine", _engine(data)),
             ("Health check", probing if health["enabled"] else "off"),
         ]
     )
@@ -107,6 +107,14 @@ def bundle(data: Data, colour: bool) -> str:
     warnings = warning_lines([*data["general_warnings"], *data["warnings"]], colour)
     window = _window(data) if rows else ""
     return _joined(head, remotes, listed, _not_up(data, colour), warnings, _to_authorize(data), window)
+
+
+def _engine(data: Data) -> str:
+    """The program's name, and what chose it where the configuration does not."""
+    if not data["engine"]:
+        return "-"
+    name = data["engine"].rpartition("/")[2]
+    return f"{name} ({data['engine_reason']})" if data["engine_reason"] else name
 
 
 def _hash(data: Data) -> str:

@@ -896,7 +896,7 @@ class ZeroTierInterfaceTest(VyOSUnitTestSHIM.TestCase):
 
         # In a larger subnet the other one is not known by itself
         self.cli_delete(zt0 + ['remote', 'R2', 'site'])
-        self.refused('remote R2 site is missing; only in a two-host transit subnet it is known without')
+        self.refused('remote R2 site is missing; it can be inferred only in a two-host transit subnet')
         self.cli_set(zt0 + ['remote', 'R2', 'site', '2'])
         self.cli_commit()
         self.eventually(nexthops, [('zt0p1', '10.14.0.2'), ('zt0p2', '10.14.0.10')])
@@ -958,6 +958,14 @@ class ZeroTierInterfaceTest(VyOSUnitTestSHIM.TestCase):
             self.cli_commit()
             self.eventually(lambda: engine(pids().get(1)), name)
             self.assert_example(1)
+
+        # auto takes ztnode where it is installed, and says so
+        self.cli_set(zt0 + ['engine', 'auto'])
+        self.cli_commit()
+        best, reason = ('ztnode', 'auto') if 'ztnode' in found else ('zerotier-one', 'auto: ztnode is not installed')
+        self.eventually(lambda: engine(pids().get(1)), best)
+        with open(f'{plans}/zt0.json') as f:
+            self.assertEqual(json.load(f)['engine_reason'], reason)
 
     def test_39_zerotier_identities(self):
         self.running_example(2)

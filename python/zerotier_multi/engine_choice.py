@@ -1,0 +1,101 @@
+"""Which engine a bundle runs, and why; pure.
+
+``auto`` is ztnode, the faster one, unless the configuration needs what only zerotier-one has. :data:`NEEDS` is the one
+list of that: whoever adds a setting that ztnode cannot do adds a line there, and ``auto``, the refusal of
+``engine ztnode`` and ``show zerotier`` follow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+
+from zerotier_multi.bundle import AUTO, Bundle
+from zerotier_multi.errors import Problem
+
+ZTNODE, ZEROTIER_ONE = "ztnode", "zerotier-one"
+MAX_LISTEN = 32  # addresses of one instance that ztnode binds (settings.h: MAX_BINDS)
+MAX_PREFIXES = 512  # prefixes that ztnode keeps off the underlay (settings.h: MAX_PREFIXES)
+
+OwnAddresses = Mapping[str, str]  # node address -> instance, such as zt0/2
+
+
+@dataclass(frozen=True)
+class Need:
+    """Something that only zerotier-one has: which settings ask for it, and why ztnode cannot do it."""
+
+    settings: Callable[[Bundle, OwnAddresses], Iterable[str]]  # their paths below the bundle
+    why: str  # goes on after "needs zerotier-one, because ztnode …"
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A program to run. ``reason`` is what ``show`` puts in brackets; empty where the engine is configured."""
+
+    program: str  # absolute path
+    reason: str = ""
+
+
+def _own_controller(bundle: Bundle, own: OwnAddresses) -> Iterable[str]:
+    if bundle.controller_free:
+        return
+    if bundle.network_id and bundle.network_id[:10] in own:
+        yield f"network-id {bundle.network_id}"
+    for k, override in sorted(bundle.overrides.items()):
+        if override.network_id and override.network_id[:10] in own:
+            yield f"instance {k} network-id {override.network_id}"
+
+
+def _many_listen_addresses(bundle: Bundle, own: OwnAddresses) -> Iterable[str]:
+    for k, override in sorted(bundle.overrides.items()):
+        if len(override.listen) > MAX_LISTEN:
+            yield f"instance {k} listen-address"
+
+
+def _many_prefixes(bundle: Bundle, own: OwnAddresses) -> Iterable[str]:
+    remotes = [r for r in bundle.remotes if not r.disabled]
+    prefixes = {prefix for r in remotes for prefix in r.prefixes} | {a.network for a in bundle.addresses}
+    if len(prefixes) + len(bundle.transits) > MAX_PREFIXES:
+        yield "remote"
+
+
+NEEDS: tuple[Need, ...] = (
+    Need(_own_controller, "has no controller and this router itself is the controller of that network"),
+    Need(_many_listen_addresses, f"binds at most {MAX_LISTEN} addresses"),
+    Need(_many_prefixes, f"keeps at most {MAX_PREFIXES} prefixes off the underlay"),
+)
+
+
+def needed(bundle: Bundle, own: OwnAddresses) -> list[tuple[str, str]]:
+    """What of the configuration only zerotier-one can do: path below the bundle and reason of each."""
+    return [(path, need.why) for need in NEEDS for path in need.settings(bundle, own)]
+
+
+def choose_engine(bundle: Bundle, engines: Mapping[str, str], own: OwnAddresses) -> Choice | None:
+    """The program that the bundle runs, out of those installed (name -> path). None where there is no fit one."""
+    needs = needed(bundle, own)
+    if bundle.engine != AUTO:
+        fits = bundle.engine in engines and not (needs and bundle.engine == ZTNODE)
+        return Choice(engines[bundle.engine]) if fits else None
+    if not needs and ZTNODE in engines:
+        return Choice(engines[ZTNODE], AUTO)
+    if ZEROTIER_ONE not in engines:
+        return None
+    why = f"{needs[0][0]} needs it" if needs else f"{ZTNODE} is not installed"
+    return Choice(engines[ZEROTIER_ONE], f"{AUTO}: {why}")
+
+
+def engine_problems(bundle: Bundle, engines: Mapping[str, str], own: OwnAddresses) -> Iterable[Problem]:
+    """Why there is no fit engine; nothing where there is one."""
+    if choose_engine(bundle, engines, own):
+        return
+    path, needs = f"{bundle.path} engine {bundle.engine}", needed(bundle, own)
+    if not engines:
+        yield Problem(path, f"no engine is installed; install {ZTNODE} or {ZEROTIER_ONE}")
+    elif needs and bundle.engine in (AUTO, ZTNODE):
+        setting, why = needs[0]
+        remedy = f"install {ZEROTIER_ONE}" if ZEROTIER_ONE not in engines else f"set engine {AUTO}"
+        yield Problem(f"{bundle.path} {setting}", f"needs {ZEROTIER_ONE}, because {ZTNODE} {why}; {remedy}")
+    else:
+        found = ", ".join(engines)
+        yield Problem(path, f"{bundle.engine} is not installed ({found} found); install its package or set engine {AUTO}")

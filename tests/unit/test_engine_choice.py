@@ -1,0 +1,83 @@
+"""Which engine `auto` takes, the reason that is shown, and the sentence where there is no fit one."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from tests.configuration import EXAMPLE, bundle
+from tests.unit.op_box import box
+from zerotier_multi import engine_choice
+from zerotier_multi.cpu import Cpu
+from zerotier_multi.engine_choice import Choice, choose_engine, engine_problems
+from zerotier_multi.op import data, text
+from zerotier_multi.planner import make_plan
+
+SETTINGS_H = Path(__file__).resolve().parent.parent.parent / "packages/ztnode/src/settings.h"
+P = "interfaces zerotier zt0"
+BOTH = {"zerotier-one": "/sbin/zerotier-one", "ztnode": "/sbin/ztnode"}
+STOCK, OURS = ({name: BOTH[name]} for name in ("zerotier-one", "ztnode"))
+OWN = {"89e92ceee5": "zt0/1"}
+CONTROLLER = EXAMPLE.replace("8056c2e21c000001", "89e92ceee5000001")
+LISTEN = EXAMPLE + "".join(f"instance 2 listen-address 198.51.100.{n}\n" for n in range(1, 34))
+PREFIXES = EXAMPLE + "".join(f"remote R2 prefix 172.16.{n >> 8}.{n & 255}/32\n" for n in range(510))
+
+CASES = [
+    ("both installed", EXAMPLE, BOTH, Choice("/sbin/ztnode", "auto")),
+    ("ztnode alone", EXAMPLE, OURS, Choice("/sbin/ztnode", "auto")),
+    ("an architecture without ztnode", EXAMPLE, STOCK, Choice("/sbin/zerotier-one", "auto: ztnode is not installed")),
+    ("configured ztnode", EXAMPLE + "engine ztnode", BOTH, Choice("/sbin/ztnode")),
+    ("configured zerotier-one", EXAMPLE + "engine zerotier-one", BOTH, Choice("/sbin/zerotier-one")),
+    ("its own controller", CONTROLLER, BOTH, Choice("/sbin/zerotier-one", "auto: network-id 89e92ceee5000001 needs it")),
+    ("its own controller for one instance", EXAMPLE + "instance 3 network-id 89e92ceee5000002", BOTH,
+     Choice("/sbin/zerotier-one", "auto: instance 3 network-id 89e92ceee5000002 needs it")),
+    ("an own address without a controller", CONTROLLER + "controller-free", BOTH, Choice("/sbin/ztnode", "auto")),
+    ("more listen addresses than ztnode binds", LISTEN, BOTH, Choice("/sbin/zerotier-one", "auto: instance 2 listen-address needs it")),
+    ("as many listen addresses as ztnode binds", "\n".join(LISTEN.splitlines()[:-1]), BOTH, Choice("/sbin/ztnode", "auto")),
+    ("more prefixes than ztnode keeps", PREFIXES, BOTH, Choice("/sbin/zerotier-one", "auto: remote needs it")),
+    ("as many prefixes as ztnode keeps", "\n".join(PREFIXES.splitlines()[:-1]), BOTH, Choice("/sbin/ztnode", "auto")),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("config", "engines", "choice"), [case[1:] for case in CASES], ids=[case[0] for case in CASES])
+def test_the_engine_that_is_taken(config: str, engines: dict, choice: Choice) -> None:
+    assert choose_engine(bundle(config), engines, OWN) == choice
+    assert not list(engine_problems(bundle(config), engines, OWN))
+
+
+REFUSED = [
+    ("nothing installed", EXAMPLE, {}, f"{P} engine auto: no engine is installed; install ztnode or zerotier-one"),
+    ("ztnode for what it has not", CONTROLLER + "engine ztnode", BOTH,
+     f"{P} network-id 89e92ceee5000001 needs zerotier-one, because ztnode has no controller and this router itself is "
+     "the controller of that network; set engine auto"),
+    ("ztnode alone for what it has not", CONTROLLER, OURS,
+     f"{P} network-id 89e92ceee5000001 needs zerotier-one, because ztnode has no controller and this router itself is "
+     "the controller of that network; install zerotier-one"),
+    ("too many addresses for ztnode", LISTEN + "engine ztnode", BOTH,
+     f"{P} instance 2 listen-address needs zerotier-one, because ztnode binds at most 32 addresses; set engine auto"),
+    ("too many prefixes for ztnode", PREFIXES + "engine ztnode", OURS,
+     f"{P} remote needs zerotier-one, because ztnode keeps at most 512 prefixes off the underlay; install zerotier-one"),
+    ("ztnode without its package", EXAMPLE + "engine ztnode", STOCK,
+     f"{P} engine ztnode: ztnode is not installed (zerotier-one found); install its package or set engine auto"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("config", "engines", "sentence"), [case[1:] for case in REFUSED], ids=[case[0] for case in REFUSED])
+def test_one_sentence_where_no_engine_fits(config: str, engines: dict, sentence: str) -> None:
+    assert choose_engine(bundle(config), engines, OWN) is None
+    assert [str(problem) for problem in engine_problems(bundle(config), engines, OWN)] == [sentence]
+
+
+def test_the_limits_are_those_of_the_program() -> None:
+    defined = dict(re.findall(r"^#define (MAX_\w+) (\d+)$", SETTINGS_H.read_text(), re.MULTILINE))
+    assert (engine_choice.MAX_LISTEN, engine_choice.MAX_PREFIXES) == (int(defined["MAX_BINDS"]), int(defined["MAX_PREFIXES"]))
+
+
+@pytest.mark.parametrize(("reason", "shown"), [("auto: X needs it", "zerotier-one (auto: X needs it)"), ("", "zerotier-one")])
+def test_show_names_the_engine_and_the_reason(reason: str, shown: str) -> None:
+    plan = make_plan(bundle(EXAMPLE), tuple(Cpu(n, n) for n in range(4)), "/usr/sbin/zerotier-one", 0, reason)
+    seen = box(plan)
+    found = data.bundle(seen, seen.plans[0])
+    assert found["engine_reason"] == (reason or None)
+    assert re.search(r"^ *Engine:? +(.*)$", text.bundle(found, False), re.MULTILINE)[1] == shown
