@@ -418,12 +418,15 @@ def test_what_a_remote_said_earlier_does_not_count_when_it_arrives_late(
     assert run_probes(*probing, 0.5)[-1] == "up"
     now, index = time.monotonic(), socket.if_nametoindex("lo")
 
-    def hear(heard: int, number: int, sent: float, arrival: float) -> None:
-        told = wire.Probe(number, False, 1, 800, int(sent * 1e9), heard, heard, heard)
+    def hear(heard: int, number: int, sent: float, arrival: float, echo: int = 0) -> None:
+        trust = made._states[1].trust  # both ends are this prober
+        told = wire.Probe(number, False, 1, 800, int(sent * 1e9), heard, heard, heard, token=trust.token, echo=echo or trust.token)
         made._take((False, 0, told), index, "127.0.0.1", 255, arrival)
 
     hear(1, 9, now, now)
     hear(0, 8, now - 0.4, now + 0.001)  # waited somewhere, such as in an engine that was looking for its peer
     assert made.verdict(1) == "up"
+    hear(0, 10, now + 0.1, now + 0.1, echo=1)
+    assert made.verdict(1) == "up", "somebody else with the remote's address is not believed"
     hear(0, 10, now + 0.1, now + 0.1)
     assert made.verdict(1) == "refused"

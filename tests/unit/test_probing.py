@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from zerotier_multi.pathd import wire
 from zerotier_multi.pathd.health import CALM, FREE_FALLS, HISTORY, Health, Peer
+from zerotier_multi.pathd.trust import Trust
 from zerotier_multi.pathd.prober import COPIES
 
 I, M = 0.2, 3
@@ -332,7 +333,7 @@ def test_a_path_that_is_full_stays_up() -> None:
 probes = st.builds(
     wire.Probe, st.integers(0, 65535), st.booleans(), st.integers(1, 32), st.integers(0, 65535), st.integers(0, 2**64 - 1),
     st.integers(0, 2**32 - 1), st.integers(0, 2**32 - 1), st.integers(0, 2**32 - 1), st.none() | st.integers(0, 100),
-    st.booleans(),
+    st.booleans(), st.integers(0, 2**64 - 1), st.integers(0, 2**64 - 1),
 )  # fmt: skip
 
 
@@ -343,9 +344,11 @@ def test_what_is_sent_is_read(probe: wire.Probe, family: int, identifier: int) -
         assert wire.checksum(packet) == 0
         packet = bytes([0x45]) + bytes(19) + packet
     assert wire.decode(packet, family) == (False, identifier, probe)
-    # One of an earlier version ends where the masks do.
-    shorter = packet[: wire.SIZE + (20 if family == 4 else 0)]
-    assert wire.decode(shorter, family) == (False, identifier, probe._replace(use=None))
+    # Those of earlier versions end where the masks do, or the load.
+    begin = wire.SIZE + (20 if family == 4 else 0)
+    plain = probe._replace(token=0, echo=0)
+    assert wire.decode(packet[:begin], family) == (False, identifier, plain._replace(use=None))
+    assert wire.decode(packet[: begin + 2], family) == (False, identifier, plain)
 
 
 @given(st.binary(max_size=100), st.sampled_from([4, 6]))
@@ -406,3 +409,35 @@ def bpf(program: list[tuple[int, int, int, int]], packet: bytes, device: int) ->
                 return k > 0
             case _:
                 raise AssertionError(hex(code))
+
+
+def test_two_ends_believe_each_other_after_a_probe_each_way() -> None:
+    here, there = Trust(), Trust()
+    assert not there.hear(here.token, here.echo)
+    assert here.hear(there.token, there.echo)
+    assert there.hear(here.token, here.echo) and here.hear(there.token, there.echo)
+
+
+def test_a_third_one_is_not_believed_and_cannot_come_between() -> None:
+    here, there = Trust(), Trust()
+    for token, echo in ((1, 0), (1, 1), (0, 0), (1, 2**64 - 1)):
+        assert not here.hear(token, echo), "before the remote has spoken"
+    there.hear(here.token, here.echo)
+    assert here.hear(there.token, there.echo) and there.hear(here.token, here.echo)
+    for token, echo in ((1, 0), (1, 1), (there.token, 7), (7, there.token)):
+        assert not here.hear(token, echo)
+    assert there.hear(here.token, here.echo), "our echo is still the remote's"
+
+
+@pytest.mark.parametrize("forged", [False, True])
+def test_a_remote_that_starts_again_is_believed_soon(forged: bool) -> None:
+    here, there = Trust(), Trust()
+    for _ in range(2):
+        there.hear(here.token, here.echo)
+        here.hear(there.token, there.echo)
+    there = Trust()
+    if forged:
+        there.hear(99, 0)
+    assert not here.hear(there.token, there.echo)
+    there.hear(here.token, here.echo)
+    assert here.hear(there.token, there.echo) and there.hear(here.token, here.echo)

@@ -15,10 +15,11 @@ import socket
 import struct
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from zerotier_multi.pathd import wire
 from zerotier_multi.pathd.health import Health, Peer
+from zerotier_multi.pathd.trust import Trust
 
 FRESH = 5.0  # seconds in which a new path is probed faster, so that it is in use soon
 FRESH_INTERVAL = 0.05
@@ -66,6 +67,7 @@ class _State:
     drained: bool = False
     seen_at: float = -math.inf  # when a probe of the remote last came over this path
     remote_use: int | None = None  # percent
+    trust: Trust = field(default_factory=Trust)
 
 
 class Prober:
@@ -289,7 +291,7 @@ class Prober:
             number = health.sent(at, quiet)
             probe = wire.Probe(
                 number, urgent, target.instance, state.good_ms, int(at * 1e9), *self._told.get(state.group, (0, 0)),
-                seen[state.group], uses[instance], quiet,
+                seen[state.group], uses[instance], quiet, state.trust.token, state.trust.echo,
             )  # fmt: skip
             packets.append((state, wire.encode(probe, target.family, state.identifier), copies))
         # In turn, so that answers of one path do not fill our own queue before another one's come.
@@ -323,11 +325,12 @@ class Prober:
         reply, identifier, probe = found
         if reply:
             state = self._by_identifier.get(identifier)
-            if state and (state.target.index, state.target.via) == (index, source):
+            known = state and (state.target.index, state.target.via) == (index, source)
+            if state and known and probe.token == state.trust.token:
                 state.health.answered(probe.sequence, arrival)
             return
         state = self._by_source.get((index, source))
-        if state and hops == _HOPS:
+        if state and hops == _HOPS and state.trust.hear(probe.token, probe.echo):
             state.seen_at = max(state.seen_at, arrival)
             state.remote_use = probe.use
             if probe.seen >> (state.target.instance - 1) & 1:

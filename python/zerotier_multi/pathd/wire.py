@@ -24,6 +24,8 @@ _ICMP = struct.Struct("!BBHHH")
 # magic, flags, instance, ms for which the masks are good, time of sending (ns), heard, used, seen
 _PAYLOAD = struct.Struct("!IBBHQIII")
 SIZE = _ICMP.size + _PAYLOAD.size
+# Behind the load: the sender's token of this path, and the one that it has last had from the remote.
+_TOKENS = struct.Struct("!QQ")
 _UNKNOWN = 255
 _USE = tuple(bytes([percent, 0]) for percent in range(256))
 
@@ -32,7 +34,8 @@ class Probe(NamedTuple):
     """One probe. Bit K-1 of a mask stands for instance K; ``sent`` in ns of the sender's own clock.
 
     ``use`` in percent is how hard the sending instance works; None where that is not measured. Of a ``quiet`` one the
-    reply is not read. (A tuple, because hundreds are made in a second.)
+    reply is not read. ``token`` is the sender's secret of this path, ``echo`` the remote's, 0 while there is none: see
+    :class:`zerotier_multi.pathd.trust.Trust`. (A tuple, because hundreds are made in a second.)
     """
 
     sequence: int
@@ -45,6 +48,8 @@ class Probe(NamedTuple):
     seen: int
     use: int | None = None
     quiet: bool = False
+    token: int = 0
+    echo: int = 0
 
 
 def checksum(data: bytes) -> int:
@@ -57,10 +62,11 @@ def checksum(data: bytes) -> int:
 
 def encode(probe: Probe, family: int, identifier: int) -> bytes:
     """An echo request; the kernel itself puts the checksum of ICMPv6 in."""
-    sequence, urgent, instance, good_ms, sent, heard, used, seen, use, quiet = probe
+    sequence, urgent, instance, good_ms, sent, heard, used, seen, use, quiet, token, echo = probe
     flags = (URGENT if urgent else 0) | (QUIET if quiet else 0)
-    # The load at the end, where an earlier version of the daemon does not look.
+    # The rest at the end, where an earlier version of the daemon does not look.
     payload = _PAYLOAD.pack(MAGIC, flags, instance, good_ms, sent, heard, used, seen) + _USE[_UNKNOWN if use is None else use]
+    payload += _TOKENS.pack(token, echo)
     kind = ECHO_REQUEST[family]
     packet = _ICMP.pack(kind, 0, 0, identifier, sequence & 0xFFFF) + payload
     return packet if family == 6 else _ICMP.pack(kind, 0, checksum(packet), identifier, sequence & 0xFFFF) + payload
@@ -83,8 +89,10 @@ def decode(packet: bytes, family: int) -> tuple[bool, int, Probe] | None:
         return None
     use = packet[offset + SIZE] if len(packet) > offset + SIZE else _UNKNOWN
     known = use if use <= 100 else None
+    tokens = offset + SIZE + len(_USE[0])
+    token, echo = _TOKENS.unpack_from(packet, tokens) if len(packet) >= tokens + _TOKENS.size else (0, 0)
     urgent, quiet = bool(flags & URGENT), bool(flags & QUIET)
-    return reply, identifier, Probe(sequence, urgent, instance, good_ms, sent, heard, used, seen, known, quiet)
+    return reply, identifier, Probe(sequence, urgent, instance, good_ms, sent, heard, used, seen, known, quiet, token, echo)
 
 
 # -- classic BPF, so that only what is ours wakes the daemon (linux/filter.h)
