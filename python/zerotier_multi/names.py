@@ -102,6 +102,20 @@ def default_primary_port(bundle: str) -> int:
     return 9993 + MAX_INSTANCES * bundle_number(bundle)
 
 
+# Rules of the instances that are kept to an uplink: behind VRFs (1000) and most that users make, before the main table.
+RULE_PRIORITY = 31354  # and the next one
+
+
+def uplink_table(bundle: str, instance: int, device: int) -> int:
+    """Routing table of an instance for one of its uplinks, counted from 0; one has seldom more than one.
+
+    The number tells by itself what it is: bundle 8 bits, instance 8 bits, uplink 8 bits.
+    """
+    if not (1 <= instance <= MAX_INSTANCES and 0 <= device <= 255):
+        raise ValueError(f"no table for instance {instance}, uplink {device}")
+    return 0x7A000000 | bundle_number(bundle) << 16 | instance << 8 | device
+
+
 # Metric of the route over the device ztN that stands for a prefix in FRR: the worst of those that zebra gives the
 # distance 0 of a kernel route (zebra reads a distance out of the first byte of a kernel metric).
 SEEN_METRIC = 0xFFFFFF

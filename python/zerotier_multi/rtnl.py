@@ -29,13 +29,15 @@ RTM_NEWLINK, RTM_DELLINK, RTM_GETLINK, RTM_SETLINK = 16, 17, 18, 19
 RTM_NEWADDR, RTM_DELADDR, RTM_GETADDR = 20, 21, 22
 RTM_NEWROUTE, RTM_DELROUTE, RTM_GETROUTE = 24, 25, 26
 RTM_NEWNEIGH, RTM_DELNEIGH, RTM_GETNEIGH = 28, 29, 30
+RTM_NEWRULE, RTM_DELRULE, RTM_GETRULE = 32, 33, 34
 RTM_NEWNEXTHOP, RTM_DELNEXTHOP, RTM_GETNEXTHOP = 104, 105, 106
 RTM_NEWNEXTHOPBUCKET, RTM_DELNEXTHOPBUCKET, RTM_GETNEXTHOPBUCKET = 116, 117, 118
 
 GROUP_LINK, GROUP_NEIGH, GROUP_IPV4_ADDR, GROUP_IPV4_ROUTE = 1, 3, 5, 7
+GROUP_IPV4_RULE, GROUP_IPV6_RULE = 8, 19
 GROUP_IPV6_ADDR, GROUP_IPV6_ROUTE, GROUP_NEXTHOP = 9, 11, 32
 
-_IFF_UP, _IFF_LOWER_UP = 0x1, 0x10000
+_IFF_UP, _IFF_POINTOPOINT, _IFF_LOWER_UP = 0x1, 0x10, 0x10000
 _IFLA_IFNAME, _IFLA_MTU, _IFLA_MASTER, _IFLA_LINKINFO, _IFLA_IFALIAS, _IFLA_AF_SPEC = 3, 4, 10, 18, 20, 26
 _IFLA_GROUP = 27
 _IFLA_INFO_KIND, _IFLA_INFO_DATA, _IFLA_VRF_TABLE = 1, 2, 1
@@ -44,6 +46,9 @@ _IFA_ADDRESS, _IFA_LOCAL, _IFA_FLAGS, _IFA_F_NODAD, _IFA_F_PERMANENT = 1, 2, 8, 
 _IFA_F_DADFAILED, _IFA_F_TENTATIVE = 0x08, 0x40
 _NDA_DST, _NDA_LLADDR, _NUD_PERMANENT = 1, 2, 0x80
 _RTA_DST, _RTA_PRIORITY, _RTA_PREFSRC, _RTA_TABLE, _RTA_NH_ID = 1, 6, 7, 15, 30
+_RTA_GATEWAY, _RTA_MULTIPATH, _RTNH_F_ONLINK = 5, 9, 4
+_FRA_SRC, _FRA_PRIORITY, _FRA_SUPPRESS_PREFIXLEN, _FRA_TABLE = 2, 6, 14, 15
+_FRA_PROTOCOL, _FRA_IP_PROTO, _FRA_SPORT_RANGE, _FR_ACT_TO_TBL = 21, 22, 23, 1
 _RTA_SRC, _RTA_IIF, _RTA_OIF, _RTA_IP_PROTO, _RTA_SPORT, _RTA_DPORT = 2, 3, 4, 27, 28, 29
 _RTN_UNICAST, _RT_SCOPE_UNIVERSE, RT_TABLE_MAIN = 1, 0, 254
 _NHA_ID, _NHA_GROUP, _NHA_GROUP_TYPE, _NHA_OIF, _NHA_GATEWAY, _NHA_RES_GROUP = 1, 2, 3, 5, 6, 12
@@ -72,6 +77,7 @@ class Link:
     alias: str = ""
     group: int = 0
     table: int | None = None
+    point_to_point: bool = False
 
 
 @dataclass(frozen=True)
@@ -144,7 +150,7 @@ class Flow:
 
 @dataclass(frozen=True)
 class Route:
-    """A route over a next-hop group, or (``nexthop_id`` 0) over the device ``index`` alone."""
+    """A route over a next-hop group, or (``nexthop_id`` 0) over the device ``index``, there by way of ``via`` if any."""
 
     prefix: str
     nexthop_id: int
@@ -152,6 +158,19 @@ class Route:
     table: int
     metric: int = 0
     index: int = 0
+    via: str | None = None
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A routing rule: what a UDP port sends from an address is looked up in a table, without its default route if so wanted."""
+
+    family: int  # 4 or 6
+    priority: int
+    source: str
+    port: int
+    table: int
+    no_default: bool = False
 
 
 def _family(text: str) -> int:
@@ -279,8 +298,45 @@ class Rtnl:
                         _u32(values[_RTA_TABLE]) if _RTA_TABLE in values else table,
                         _u32(values[_RTA_PRIORITY]) if _RTA_PRIORITY in values else 0,
                         0 if _RTA_NH_ID in values else _u32(values.get(_RTA_OIF, bytes(4))),
+                        None if _RTA_NH_ID in values else _gateway(values),
                     )
                 )
+        return found
+
+    def default_gateways(self, family: int, index: int, table: int) -> list[str | None]:
+        """Gateways of the default routes over a device in a table, the best first; None for a route without any.
+
+        Raises KernelError where there is no such table or family. Our own routes are left out.
+        """
+        number = socket.AF_INET if family == 4 else socket.AF_INET6
+        request = struct.pack("=BBBBBBBBI", number, 0, 0, 0, 0, 0, 0, _RTN_UNICAST, 0)
+        request += attribute(_RTA_TABLE, table) + attribute(_RTA_OIF, index)
+        found = []
+        for body in self._socket.dump(RTM_GETROUTE, request):
+            _f, length, _s, _tos, _table, protocol, _scope, kind, _flags = struct.unpack_from("=BBBBBBBBI", body)
+            if length or kind != _RTN_UNICAST or protocol == RT_PROTO:
+                continue
+            values = attributes(body[12:])
+            metric = _u32(values[_RTA_PRIORITY]) if _RTA_PRIORITY in values else 0
+            found += [(metric, via) for device, via in _ways(values) if device == index]
+        return [via for _metric, via in sorted(found, key=lambda way: way[0])]
+
+    def our_rules(self) -> set[Rule]:
+        """Rules of both families with our protocol number."""
+        found = set()
+        for family, number in ((4, socket.AF_INET), (6, socket.AF_INET6)):
+            try:
+                bodies = self._socket.dump(RTM_GETRULE, struct.pack("=BBBBBBBBI", number, 0, 0, 0, 0, 0, 0, 0, 0))
+            except KernelError:  # a kernel without IPv6
+                continue
+            for body in bodies:
+                values = attributes(body[12:])
+                if values.get(_FRA_PROTOCOL, b"\0")[0] != RT_PROTO:
+                    continue
+                port = struct.unpack_from("=H", values[_FRA_SPORT_RANGE])[0] if _FRA_SPORT_RANGE in values else 0
+                source = str(ipaddress.ip_address(values[_FRA_SRC])) if _FRA_SRC in values else ""
+                suppress = _u32(values.get(_FRA_SUPPRESS_PREFIXLEN, b"\xff" * 4)) == 0
+                found.add(Rule(family, _u32(values.get(_FRA_PRIORITY, bytes(4))), source, port, _u32(values[_FRA_TABLE]), suppress))
         return found
 
     def egress(self, flow: Flow, *, iif: int = 0, oif: int = 0) -> int | None:
@@ -412,15 +468,40 @@ class Rtnl:
         """Delete a route."""
         self._route(RTM_DELROUTE, route)
 
+    def add_rule(self, rule: Rule) -> None:
+        """Make a rule."""
+        self._rule(RTM_NEWRULE, rule, NLM_F_CREATE | NLM_F_EXCL)
+
+    def delete_rule(self, rule: Rule) -> None:
+        """Delete a rule of ours."""
+        self._rule(RTM_DELRULE, rule, 0)
+
+    def _rule(self, kind: int, rule: Rule, flags: int) -> None:
+        family = socket.AF_INET if rule.family == 4 else socket.AF_INET6
+        bits = 0 if not rule.source else 32 if rule.family == 4 else 128
+        body = struct.pack("=BBBBBBBBI", family, 0, bits, 0, 0, 0, 0, _FR_ACT_TO_TBL, 0)
+        body += attribute(_FRA_PRIORITY, rule.priority) + attribute(_FRA_TABLE, rule.table)
+        body += attribute(_FRA_PROTOCOL, bytes([RT_PROTO]))
+        if rule.source:
+            body += attribute(_FRA_SRC, _packed(rule.source))
+        if rule.port:
+            body += attribute(_FRA_IP_PROTO, bytes([socket.IPPROTO_UDP]))
+            body += attribute(_FRA_SPORT_RANGE, struct.pack("=HH", rule.port, rule.port))
+        if rule.no_default:
+            body += attribute(_FRA_SUPPRESS_PREFIXLEN, 0)
+        self._socket.request(kind, body, flags)
+
     def _route(self, kind: int, route: Route, flags: int = 0) -> None:
         network = ipaddress.ip_network(route.prefix)
         family = _family(route.prefix)
+        onlink = _RTNH_F_ONLINK if route.via else 0  # an address of DHCP may be a /32
         body = struct.pack(
-            "=BBBBBBBBI", family, network.prefixlen, 0, 0, 0, RT_PROTO, _RT_SCOPE_UNIVERSE, _RTN_UNICAST, 0
+            "=BBBBBBBBI", family, network.prefixlen, 0, 0, 0, RT_PROTO, _RT_SCOPE_UNIVERSE, _RTN_UNICAST, onlink
         )
         body += attribute(_RTA_DST, network.network_address.packed) + attribute(_RTA_TABLE, route.table)
         body += attribute(_RTA_PRIORITY, route.metric) if route.metric else b""
         body += attribute(_RTA_NH_ID, route.nexthop_id) if route.nexthop_id else attribute(_RTA_OIF, route.index)
+        body += attribute(_RTA_GATEWAY, _packed(route.via)) if route.via else b""
         if route.source and kind == RTM_NEWROUTE:
             body += attribute(_RTA_PREFSRC, _packed(route.source))
         self._socket.request(kind, body, flags)
@@ -444,7 +525,26 @@ def parse_link(body: bytes) -> Link:
         alias=values.get(_IFLA_IFALIAS, b"").rstrip(b"\0").decode("utf-8", "replace"),
         group=_u32(values[_IFLA_GROUP]) if _IFLA_GROUP in values else 0,
         table=_u32(data[_IFLA_VRF_TABLE]) if _IFLA_VRF_TABLE in data else None,
+        point_to_point=bool(flags & _IFF_POINTOPOINT),
     )
+
+
+def _gateway(values: dict[int, bytes]) -> str | None:
+    return str(ipaddress.ip_address(values[_RTA_GATEWAY])) if _RTA_GATEWAY in values else None
+
+
+def _ways(values: dict[int, bytes]) -> Iterable[tuple[int, str | None]]:
+    """(ifindex, gateway) of every next hop of a route."""
+    if _RTA_MULTIPATH not in values:
+        yield _u32(values.get(_RTA_OIF, bytes(4))), _gateway(values)
+        return
+    data, at = values[_RTA_MULTIPATH], 0
+    while at + 8 <= len(data):
+        length, _flags, _hops, index = struct.unpack_from("=HBBi", data, at)  # struct rtnexthop
+        if length < 8:
+            return
+        yield index, _gateway(attributes(data[at + 8 : at + length]))
+        at += length + 3 & ~3
 
 
 def _parse_group(number: int, values: dict[int, bytes]) -> NextHopGroup:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 from zerotier_multi import names
 from zerotier_multi.pathd.desired import Desired, DeviceState, Observed
-from zerotier_multi.rtnl import Address, Link, Neighbour, NextHop, NextHopGroup, Route, group_weights
+from zerotier_multi.rtnl import Address, Link, Neighbour, NextHop, NextHopGroup, Route, Rule, group_weights
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class DeleteDevice:
 class Put:
     """Make or correct an address, a neighbour, a next hop or a group."""
 
-    what: Address | Neighbour | NextHop | NextHopGroup
+    what: Address | Neighbour | NextHop | NextHopGroup | Rule
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ class PutRoute:
 class Remove:
     """Take away what no plan wants any more."""
 
-    what: Address | Neighbour | NextHop | NextHopGroup | Route
+    what: Address | Neighbour | NextHop | NextHopGroup | Route | Rule
 
 
 Action = AddDevice | SetDevice | DeleteDevice | Put | PutRoute | Remove
@@ -131,9 +131,11 @@ def _make(want: Desired, have: Observed) -> Iterable[Action]:
     ours = {_place(r) for r in have.routes}
     for route in sorted(want.routes - have.routes, key=_route_order):
         yield PutRoute(route, _place(route) in ours)
+    yield from (Put(r) for r in sorted(want.rules - have.rules, key=_order))
 
 
 def _prune(want: Desired, have: Observed) -> Iterable[Action]:
+    yield from (Remove(r) for r in sorted(have.rules - want.rules, key=_order))
     kept = {_place(r) for r in want.routes}
     yield from (Remove(r) for r in sorted(have.routes, key=_route_order) if _place(r) not in kept)
     yield from (Remove(g) for number, g in sorted(have.groups.items()) if number not in want.groups)

@@ -18,7 +18,7 @@ from systemd import daemon as sd
 
 from zerotier_multi import names, rtnl, systemd
 from zerotier_multi.netlink import EventSocket, Message
-from zerotier_multi.pathd import journal
+from zerotier_multi.pathd import journal, uplinks
 from zerotier_multi.pathd.actions import actions
 from zerotier_multi.pathd.chronicle import Chronicle
 from zerotier_multi.pathd.control import ControlSocket
@@ -62,6 +62,8 @@ _GROUPS = [
     rtnl.GROUP_IPV4_ROUTE,
     rtnl.GROUP_IPV6_ROUTE,
     rtnl.GROUP_NEXTHOP,
+    rtnl.GROUP_IPV4_RULE,
+    rtnl.GROUP_IPV6_RULE,
 ]
 _ROUTES = (rtnl.RTM_NEWROUTE, rtnl.RTM_DELROUTE)
 _BUCKETS = (rtnl.RTM_NEWNEXTHOPBUCKET, rtnl.RTM_DELNEXTHOPBUCKET)  # where a group's buckets are is the kernel's business
@@ -71,10 +73,11 @@ _NEIGHBOURS = (rtnl.RTM_NEWNEIGH, rtnl.RTM_DELNEIGH)
 def concerns_us(message: Message, devices: set[int]) -> bool:
     """Whether an event can mean that our state has drifted; ``devices`` are the ifindexes we manage.
 
-    Of routes only ours count (a router's table changes all the time), of neighbours those on our devices.
+    Of routes only ours count (a router's table changes all the time) and default routes, which name the gateways of
+    uplinks; of neighbours those on our devices.
     """
     if message.type in _ROUTES:
-        return len(message.body) > 5 and message.body[5] == names.RT_PROTO
+        return len(message.body) > 5 and (message.body[5] == names.RT_PROTO or message.body[1] == 0)
     if message.type in _NEIGHBOURS:
         return len(message.body) > 7 and int.from_bytes(message.body[4:8], sys.byteorder) in devices
     return message.type not in _BUCKETS
@@ -89,6 +92,7 @@ class Daemon:
         self._events = EventSocket(_GROUPS)
         self._sysctls = Sysctls(names.STATE_FILE.parent / "sysctls.json")
         self._zones = Zones()
+        self._gateways = uplinks.Gateways()
         self._since = Since(names.STATE_FILE.parent / "since.json")
         self._plans = Plans()
         self._plan_list: list[Plan] = []
@@ -154,6 +158,7 @@ class Daemon:
     def _kernel_event(self) -> None:
         messages = self._events.read()
         if messages is None or any(concerns_us(m, self._managed) for m in messages):
+            self._gateways.stale = True
             self.reconcile()
 
     def _sysctl_event(self) -> None:
@@ -275,6 +280,8 @@ class Daemon:
             self._sysctls.read(RP_FILTER_ALL) or "0",
             shares,
         )
+        used = uplinks.devices(self._plan_list, have)
+        uplinks.add(want, self._plan_list, have, self._gateways.read(self._rtnl, used, have, now))
         self._wake = want.wake
         self._waiting_since = {group: self._waiting_since.get(group, now) for group in want.waiting}
         self._managed = {have.links[name].index for name in want.devices if name in have.links}
@@ -282,7 +289,9 @@ class Daemon:
         self._up = self._used & want.carrying
         self._ready = frozenset(want.ready)
         problems = [*self._plans.problems, *want.problems, *self._sysctls.apply(want.sysctls)]
-        refused, drifted = self._sysctls.hold(router_wide(self._plan_list))
+        filters = {device: self._sysctls.read(f"net/ipv4/conf/{device}/rp_filter") for device in used}
+        loose = uplinks.loose(used, filters, self._sysctls.read(RP_FILTER_ALL) or "0")
+        refused, drifted = self._sysctls.hold({**router_wide(self._plan_list), **loose})
         for sentence in drifted:
             log.warning("%s", sentence)
         problems += refused

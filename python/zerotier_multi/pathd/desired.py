@@ -10,7 +10,7 @@ from zerotier_multi import names
 from zerotier_multi.pathd.spread import MAX_WEIGHT
 from zerotier_multi.plan import GroupPlan, InstancePlan, PathPlan, Plan
 from zerotier_multi.planner import best_mtu
-from zerotier_multi.rtnl import RT_TABLE_MAIN, Address, Link, Neighbour, NextHop, NextHopGroup, Route, group_weights
+from zerotier_multi.rtnl import RT_TABLE_MAIN, Address, Link, Neighbour, NextHop, NextHopGroup, Route, Rule, group_weights
 
 # How long the first group of a remote waits for the rest of its members, in seconds. Built at once with all
 # of them, the groups of both ends have the same layout, so that both directions of a flow use one instance.
@@ -27,6 +27,8 @@ class Observed:
     nexthops: dict[int, NextHop] = field(default_factory=dict)
     groups: dict[int, NextHopGroup] = field(default_factory=dict)
     routes: set[Route] = field(default_factory=set)
+    rules: set[Rule] = field(default_factory=set)
+    local: set[Address] = field(default_factory=set)  # the router's own addresses, those of DHCP too
 
 
 @dataclass(frozen=True)
@@ -53,6 +55,7 @@ class Desired:
     groups: dict[int, NextHopGroup] = field(default_factory=dict)
     carrying: set[int] = field(default_factory=set)  # next hops that work; with "keep" a group may hold others too
     routes: set[Route] = field(default_factory=set)
+    rules: set[Rule] = field(default_factory=set)
     sysctls: dict[str, str] = field(default_factory=dict)
     zones: dict[str, int] = field(default_factory=dict)  # device in a VRF -> its conntrack zone
     problems: list[str] = field(default_factory=list)

@@ -8,7 +8,7 @@ from zerotier_multi import names
 from zerotier_multi.netlink import KernelError
 from zerotier_multi.pathd.actions import Action, AddDevice, DeleteDevice, Put, PutRoute, Remove, SetDevice
 from zerotier_multi.pathd.desired import Observed
-from zerotier_multi.rtnl import FORCED_AFTER, Address, Neighbour, NextHop, NextHopGroup, Route, Rtnl, group_members
+from zerotier_multi.rtnl import FORCED_AFTER, Address, Neighbour, NextHop, NextHopGroup, Route, Rtnl, Rule, group_members
 
 # What has gone by itself meanwhile needs no removal.
 _GONE = (errno.ENOENT, errno.ESRCH, errno.ENODEV, errno.EADDRNOTAVAIL)
@@ -24,6 +24,8 @@ def observe(rtnl: Rtnl) -> Observed:
         nexthops=nexthops,
         groups=groups,
         routes=rtnl.our_routes(),
+        rules=rtnl.our_rules(),
+        local=rtnl.local_addresses(),
     )
 
 
@@ -73,6 +75,10 @@ def _perform(rtnl: Rtnl, action: Action) -> None:
             rtnl.set_group(group)
         case Remove(Route() as route):
             rtnl.delete_route(route)
+        case Put(Rule() as rule):
+            rtnl.add_rule(rule)
+        case Remove(Rule() as rule):
+            rtnl.delete_rule(rule)
         case Remove(NextHop(number) | NextHopGroup(number)):
             rtnl.delete_nexthop(number)
         case Remove(Neighbour() as neighbour):
@@ -113,7 +119,7 @@ def describe(action: Action) -> str:
             return _describe("del", what)
 
 
-def _describe(verb: str, what: Address | Neighbour | NextHop | NextHopGroup | Route) -> str:
+def _describe(verb: str, what: Address | Neighbour | NextHop | NextHopGroup | Route | Rule) -> str:
     match what:
         case Address(index, interface):
             return f"ip address {verb} {interface} dev if{index}"
@@ -127,10 +133,15 @@ def _describe(verb: str, what: Address | Neighbour | NextHop | NextHopGroup | Ro
             return f"ip nexthop {verb} id {number} group {group_members(members, weights)}{kind}"
         case Route() as route:
             return f"ip route {verb} {_route(route)}"
+        case Rule(family, priority, source, port, table, no_default):
+            tail = " suppress_prefixlength 0" if no_default else ""
+            verb = "add" if verb == "replace" else verb
+            return f"ip -{family} rule {verb} pref {priority} from {source} ipproto udp sport {port} lookup {table}{tail}"
 
 
 def _route(route: Route) -> str:
     source = f" src {route.source}" if route.source else ""
-    way = f"nhid {route.nexthop_id}" if route.nexthop_id else f"dev if{route.index}"
+    via = f"via {route.via} onlink " if route.via else ""
+    way = f"nhid {route.nexthop_id}" if route.nexthop_id else f"{via}dev if{route.index}"
     metric = f" metric {route.metric}" if route.metric else ""
     return f"{route.prefix} {way}{source} table {route.table}{metric}"

@@ -6,6 +6,7 @@ a file, so that a daemon started anew still knows it.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
@@ -17,6 +18,7 @@ HASH_POLICIES = ("net/ipv4/fib_multipath_hash_policy", "net/ipv6/fib_multipath_h
 HASH_SEED, SEED = "net/ipv4/fib_multipath_hash_seed", "2054422528"
 RP_FILTER_ALL = "net/ipv4/conf/all/rp_filter"
 GLOBAL = (*HASH_POLICIES, HASH_SEED)
+_RP_FILTER = re.compile(r"net/ipv4/conf/[^/]+/rp_filter")  # of an uplink that others use too
 
 
 class Sysctls:
@@ -83,7 +85,8 @@ class Sysctls:
         return []
 
     def _load(self) -> dict[str, str]:
-        return {k: v for k, v in memory.load(self._memory).items() if k in GLOBAL and isinstance(v, str)}
+        held = memory.load(self._memory).items()
+        return {k: v for k, v in held if isinstance(v, str) and (k in GLOBAL or _RP_FILTER.fullmatch(k))}
 
     def _save(self) -> list[str]:
         return memory.store(self._memory, self._before) if self._before or self._memory.exists() else []

@@ -1,0 +1,157 @@
+"""Source routing of the instances that are kept to an uplink: by it they leave, whatever the main table prefers.
+
+An instance gets a table with the default route of its uplink, and a rule for each address of that: what its UDP port sends
+from there is looked up in that table. Nothing else of the router matches. ztnode's sockets are bound to the device, so before
+that the kernel may look through the main table without its default route: it finds there nothing but other routes over the
+device. Those of zerotier-one are bound to an address alone; so what is on the link is in its table too, and its other
+routes are not looked at. What shall stand is pure; :class:`Gateways` reads what the kernel and DHCP clients know.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import PurePath
+
+from zerotier_multi import names
+from zerotier_multi.netlink import KernelError
+from zerotier_multi.pathd.desired import Desired, Observed
+from zerotier_multi.pathd.leases import router_of_lease
+from zerotier_multi.plan import InstancePlan, Plan
+from zerotier_multi.rtnl import RT_TABLE_MAIN, Address, Link, Route, Rtnl, Rule
+
+AGE = 30.0  # seconds
+ANYWHERE = {4: "0.0.0.0/0", 6: "::/0"}
+# Gateways by (device, family); None stands for a device that needs none, as one of PPP.
+Known = Mapping[tuple[str, int], str | None]
+
+
+@dataclass(frozen=True)
+class _Use:
+    """An address that an instance sends from, on a device."""
+
+    bundle: str
+    instance: InstancePlan
+    device: str
+    own: Address
+
+    @property
+    def address(self) -> str:
+        return str(ipaddress.ip_interface(self.own.interface).ip)
+
+    @property
+    def link(self) -> str:
+        """What is reached on the link itself."""
+        return str(ipaddress.ip_interface(self.own.interface).network)
+
+    @property
+    def family(self) -> int:
+        return _family(self.address)
+
+    @property
+    def bound(self) -> bool:
+        """Whether its sockets are bound to the device."""
+        return PurePath(self.instance.engine).name == "ztnode"
+
+
+def _family(address: str) -> int:
+    return 6 if ":" in address else 4
+
+
+def devices(plans: Iterable[Plan], have: Observed) -> set[str]:
+    """Devices that are the uplink of some instance."""
+    return {use.device for use in _uses(plans, have)}
+
+
+def _uses(plans: Iterable[Plan], have: Observed) -> Iterator[_Use]:
+    names_of = {link.index: name for name, link in have.links.items()}
+    owned = [(names_of[own.index], own) for own in sorted(have.local, key=str) if own.index in names_of]
+    for plan in plans:
+        for instance in plan.instances:
+            if instance.source_interface is None and not instance.listen:
+                continue
+            for device, own in owned:
+                use = _Use(plan.bundle, instance, device, own)
+                if instance.source_interface in (None, device) and (not instance.listen or use.address in instance.listen):
+                    yield use
+
+
+def add(want: Desired, plans: Iterable[Plan], have: Observed, gateways: Known) -> None:
+    """Put the rules and default routes of all uplinks among what shall stand."""
+    slots: dict[tuple[str, int], list[str]] = {}  # the devices of an instance, in order
+    for use in _uses(plans, have):
+        via = _gateway(use, gateways)
+        if via is None or not have.links[use.device].up:
+            continue
+        known = slots.setdefault((use.bundle, use.instance.number), [])
+        if use.device not in known:
+            known.append(use.device)
+        table = names.uplink_table(use.bundle, use.instance.number, known.index(use.device))
+        link = have.links[use.device]
+        prefix = ANYWHERE[use.family]
+        want.routes.add(Route(prefix, 0, None, table, names.route_metric(prefix), link.index, via or None))
+        if use.bound:
+            want.rules.add(Rule(use.family, names.RULE_PRIORITY, use.address, use.instance.port, _main(link, have), True))
+        elif use.link != f"{use.address}/{ipaddress.ip_address(use.address).max_prefixlen}":
+            want.routes.add(Route(use.link, 0, None, table, names.route_metric(use.link), link.index))
+        want.rules.add(Rule(use.family, names.RULE_PRIORITY + 1, use.address, use.instance.port, table))
+
+
+def _gateway(use: _Use, gateways: Known) -> str | None:
+    """The gateway of an uplink, "" where the device needs none, None where it is not known."""
+    configured = next((via for via in use.instance.gateways if _family(via) == use.family), None)
+    if configured:
+        return configured
+    key = (use.device, use.family)
+    return (gateways[key] or "") if key in gateways else None
+
+
+def _main(link: Link, have: Observed) -> int:
+    """The table in which a device has its routes: that of its VRF, if any."""
+    vrf = next((other.table for other in have.links.values() if other.index == link.master), None)
+    return vrf or RT_TABLE_MAIN
+
+
+def loose(used: Collection[str], rp_filters: Mapping[str, str | None], rp_filter_all: str) -> dict[str, str]:
+    """Settings by which a device takes packets from everywhere, although the main table would answer over another one.
+
+    ``rp_filters`` are those of the devices. The kernel takes the greater of ``all`` and the device's, and 2 is loose.
+    """
+    strict = [device for device in used if "1" in (rp_filter_all, rp_filters.get(device)) or rp_filters.get(device) == "2"]
+    return {f"net/ipv4/conf/{device}/rp_filter": "2" for device in sorted(strict)}
+
+
+@dataclass
+class Gateways:
+    """Gateways of devices, read again when :attr:`stale` has been set: a main table may be very long.
+
+    Leases have no events; they are read with the rest, at least every :data:`AGE` seconds.
+    """
+
+    stale: bool = True
+    _read_at: float = 0.0
+    _known: dict[tuple[str, int], str | None] = field(default_factory=dict)
+    _of: frozenset[str] = frozenset()
+
+    def read(self, rtnl: Rtnl, used: Collection[str], have: Observed, now: float) -> Known:
+        """What is known of the devices ``used`` at ``now`` (s). Raises OSError."""
+        if self.stale or self._of != frozenset(used) or now - self._read_at >= AGE:
+            self._known, self._read_at = {}, now
+            for device in used:
+                self._look(rtnl, have.links[device], have)
+            self._of, self.stale = frozenset(used), False
+        return self._known
+
+    def _look(self, rtnl: Rtnl, link: Link, have: Observed) -> None:
+        for family in (4, 6):
+            try:
+                found = rtnl.default_gateways(family, link.index, _main(link, have))
+            except KernelError:  # the family, or the table, is not there
+                found = []
+            if found:
+                self._known[link.name, family] = found[0]
+            elif link.point_to_point:
+                self._known[link.name, family] = None
+        if (link.name, 4) not in self._known and (router := router_of_lease(link.name, link.index)):
+            self._known[link.name, 4] = router
