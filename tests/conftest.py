@@ -1,4 +1,8 @@
-"""Shared by all tests: sessions of ztsh never touch the machine's own configuration; CI skips nothing."""
+"""Shared by all tests: sessions of ztsh never touch the machine's own configuration; CI skips nothing.
+
+What only ztnode does (docs/engine.md names it) is marked ``only_ztnode`` and is no test of another engine: with
+``ENGINE=zerotier-one`` it is not collected, and the head of the run says how many that are.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +10,8 @@ import os
 from pathlib import Path
 
 import pytest
+
+_LEFT_OUT = pytest.StashKey[str]()
 
 
 @pytest.fixture(autouse=True, scope="session")
@@ -19,6 +25,23 @@ def _own_places(tmp_path_factory: pytest.TempPathFactory) -> None:
     patch.setenv("ZTSH_CONF_SCRIPTS", str(root / "src/conf_mode"))
     yield
     patch.undo()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "only_ztnode: what ztnode does and zerotier-one does otherwise (docs/engine.md)")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    engine = Path(os.environ.get("ENGINE", "ztnode")).name
+    left_out = [item for item in items if engine != "ztnode" and item.get_closest_marker("only_ztnode")]
+    if left_out:
+        items[:] = [item for item in items if item not in left_out]
+        config.hook.pytest_deselected(items=left_out)
+        config.stash[_LEFT_OUT] = f"ENGINE={engine}: {len(left_out)} tests of what only ztnode does are left out"
+
+
+def pytest_report_collectionfinish(config: pytest.Config) -> list[str]:
+    return [told] if (told := config.stash.get(_LEFT_OUT, "")) else []
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:

@@ -6,7 +6,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* -1 when absent or larger than the buffer. */
+/* -1 when absent or larger than the buffer. A planet is never absent: then, and where a public one is outdated, it is the
+ * newest public one (planet.h). */
 int state_get(const char *home, int type, const uint64_t id[2], void *data, unsigned int size);
 /* length -1 deletes. An identity that exists is never overwritten: false then, or when the disk refuses. */
 bool state_put(const char *home, int type, const uint64_t id[2], const void *data, int length);
