@@ -124,6 +124,9 @@ def test_the_same_disk_starts_under_uefi(installed: Person, iso: Path) -> None:
 def test_another_image_takes_over_once_it_has_come_up(installed: Person, figures: Figures) -> None:
     assert "is no file" in installed.op("add system image /tmp/nothing.iso")
     assert "is no ISO" in installed.op("add system image /etc/passwd")
+    installed.root("mkdir -p /tmp/none && mount --bind /tmp/none /usr/share/router-image/keys")
+    assert "signed by nobody that this router knows" in installed.op("add system image /dev/sr0")
+    installed.root("umount /usr/share/router-image/keys")
     until(lambda: "default" in running(installed), "image a as the default")
     assert "will be tried" in installed.op("add system image /dev/sr0", timeout=600)
     assert "tried at the next start" in installed.op("show system image")

@@ -22,8 +22,8 @@ ROOT = IMAGE / "live/includes.chroot_after_packages"
 PROGRAMS = ROOT / "usr/libexec/router-image"
 sys.path[:0] = [str(IMAGE), str(ROOT / "usr/lib/python3/dist-packages")]
 
-from imagebuild import iso, steps  # noqa: E402
-from router_image import boot, commands, disks, health, slots  # noqa: E402
+from imagebuild import iso, signing, steps  # noqa: E402
+from router_image import boot, commands, disks, health, signature, slots  # noqa: E402
 from router_image.process import ImageError, exclusive, told  # noqa: E402
 
 
@@ -130,6 +130,81 @@ def test_there_must_be_room_before_anything_is_copied(
     monkeypatch.setattr(shutil, "copy", lambda *_paths: pytest.fail("it began to copy"))
     with pytest.raises(ImageError, match=r"needs 2 MiB and .* has 1 MiB free: remove"):
         slots.copy_in(image(tmp_path / "new", "2.0-b"), images, "b")
+
+
+# -- signatures
+
+
+@pytest.fixture(scope="module")
+def builder(tmp_path_factory: pytest.TempPathFactory) -> tuple[steps.Steps, Path]:
+    """A builder with a key."""
+    place = tmp_path_factory.mktemp("builder")
+    return steps.Steps(place / "log", {}), place / "keys/image.key"
+
+
+def signed(builder: tuple[steps.Steps, Path], directory: Path, name: str) -> tuple[Path, Path]:
+    """An image that the builder has signed, and a file system with his key in it."""
+    path = image(directory / "live", name)
+    root = directory / "root"
+    signing.put_in(root, signing.public_key(*builder))
+    signing.sign(builder[0], path, builder[1], name)
+    return path, root / signing.IN_IMAGE
+
+
+def test_an_image_of_a_known_builder_is_taken(builder: tuple[steps.Steps, Path], images: Path, tmp_path: Path) -> None:
+    path, key = signed(builder, tmp_path, "2.0-b")
+    assert builder[1].stat().st_mode & 0o777 == 0o600
+    signature.verify(path, signature.known_keys([key.parent]))
+    slots.copy_in(path, images, "b")
+    signature.verify(slots.home(images) / "b", [key])
+
+
+def test_a_stick_that_changes_while_it_is_read_is_found(
+    builder: tuple[steps.Steps, Path], images: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, key = signed(builder, tmp_path, "2.0-b")
+    monkeypatch.setattr(signature.known_keys, "__defaults__", ((key.parent,),))
+    slots.copy_in(path, images, "b", signed=True)
+    evil = image(tmp_path / "evil", "2.0-b", size=2000)
+    shutil.copy(path / signature.SIGNATURE, evil)
+    with pytest.raises(ImageError, match="signed by nobody"):
+        slots.copy_in(evil, images, "b", signed=True)
+    signature.verify(slots.home(images) / "b", [key])
+    assert sorted(os.listdir(slots.home(images))) == ["a", "b"]
+
+
+def test_two_signatures_of_one_image_are_the_same(builder: tuple[steps.Steps, Path], tmp_path: Path) -> None:
+    found = {(signed(builder, tmp_path / n, "2.0-b")[0] / signature.SIGNATURE).read_bytes() for n in ("one", "two")}
+    assert len(found) == 1
+
+
+@pytest.mark.parametrize("change", ["sums", "signature", "key", "nothing known", "unsigned"])
+def test_any_other_image_is_refused(builder: tuple[steps.Steps, Path], tmp_path: Path, change: str) -> None:
+    path, key = signed(builder, tmp_path, "2.0-b")
+    keys, sentence = [key], "signed by nobody that this router knows"
+    if change == "sums":
+        (path / "vmlinuz").write_text("evil")
+        sums = subprocess.run(["sha256sum", *slots.FILES[:3], "name"], cwd=path, capture_output=True, text=True, check=True).stdout
+        (path / "SHA256SUMS").write_text(sums)
+        slots.check(path, "its checksums agree")
+    elif change == "signature":
+        (path / signature.SIGNATURE).write_text("trust me\n")
+    elif change == "key":
+        keys = [signed((builder[0], tmp_path / "other.key"), tmp_path / "other", "2.0-b")[1]]
+    elif change == "nothing known":
+        keys = []
+    else:
+        (path / signature.SIGNATURE).unlink()
+        sentence = "the image is not signed"
+    with pytest.raises(ImageError, match=f"{sentence}.*insist with the word without-signature"):
+        signature.verify(path, keys)
+
+
+def test_a_key_that_others_could_have_put_there_counts_for_nothing(builder: tuple[steps.Steps, Path], tmp_path: Path) -> None:
+    _path, key = signed(builder, tmp_path, "2.0-b")
+    assert signature.known_keys([key.parent, tmp_path / "none"]) == [key]
+    key.parent.chmod(0o777)
+    assert signature.known_keys([key.parent]) == []
 
 
 def test_a_damaged_image_is_refused_with_the_remedy_that_fits(tmp_path: Path) -> None:

@@ -17,7 +17,10 @@ def main() -> int:
     install = verbs.add_parser("install")
     install.add_argument("--disk", default="")
     install.add_argument("--yes", action="store_true")
-    verbs.add_parser("add").add_argument("path")
+    add = verbs.add_parser("add")
+    add.add_argument("path")
+    for verb in (install, add):
+        verb.add_argument("--without-signature", action="store_true")
     verbs.add_parser("default-boot").add_argument("image")
     verbs.add_parser("show")
     verbs.add_parser("confirm")
@@ -34,9 +37,9 @@ def main() -> int:
         with exclusive(wait=arguments.verb == "confirm"):
             match arguments.verb:
                 case "install":
-                    commands.install(arguments.disk, ask=not arguments.yes)
+                    commands.install(arguments.disk, ask=not arguments.yes, signed=not arguments.without_signature)
                 case "add":
-                    commands.add(arguments.path)
+                    commands.add(arguments.path, signed=not arguments.without_signature)
                 case "default-boot":
                     commands.default_boot(arguments.image)
                 case "confirm":

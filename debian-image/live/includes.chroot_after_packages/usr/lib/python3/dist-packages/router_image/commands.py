@@ -5,12 +5,12 @@ from __future__ import annotations
 import subprocess
 from pathlib import Path
 
-from router_image import boot, disks, health, slots
+from router_image import boot, disks, health, signature, slots
 from router_image.process import ImageError, mounted
 
 
-def install(path: str, ask: bool) -> None:
-    """Put the running image on a disk, with GRUB and a partition for /config."""
+def install(path: str, ask: bool, signed: bool = True) -> None:
+    """Put the running image on a disk, with GRUB and a partition for /config; unless ``signed``, whoever has made it."""
     if slots.running():
         raise ImageError("this router runs from its disk already: add system image brings another image")
     disk = disks.choose(path or disks.ask())
@@ -18,6 +18,8 @@ def install(path: str, ask: bool) -> None:
         raise ImageError("nothing was changed")
     source = slots.MEDIUM / "live"
     print("Checking the image", flush=True)
+    if signed:
+        signature.verify(source)
     slots.check(source, "nothing was changed; write the stick or CD again and start from it")
     print("Partitioning", flush=True)
     parts = disks.partition(disk)
@@ -27,7 +29,7 @@ def install(path: str, ask: bool) -> None:
     with mounted(parts.images) as images, mounted(parts.esp) as esp:
         print("Copying the image", flush=True)
         (images / f"images-{parts.installation}").mkdir()
-        slots.copy_in(source, images, "a")
+        slots.copy_in(source, images, "a", signed)
         print("Installing GRUB for BIOS and UEFI", flush=True)
         boot.install(images, esp, disk.path)
         boot.write_menu(images)
@@ -35,15 +37,20 @@ def install(path: str, ask: bool) -> None:
     print("Done. Take the stick or CD out and restart: reboot")
 
 
-def add(path: str) -> None:
-    """Put the image of an ISO into the slot that does not run; the next start tries it."""
+def add(path: str, signed: bool = True) -> None:
+    """Put the image of an ISO into the slot that does not run; the next start tries it.
+
+    Unless ``signed``, whoever has made it.
+    """
     target = _other()
     with slots.iso(Path(path)) as source, slots.writable() as images:
         _demand_default(boot.read_memory(images), target)
+        if signed:
+            signature.verify(source)
         slots.check(source, "copy an ISO of make iso here once more")
         # Nothing may point to a slot while it changes.
         boot.change_memory(images, **boot.NO_TRIAL, failed="")
-        slots.copy_in(source, images, target)
+        slots.copy_in(source, images, target, signed)
         boot.write_menu(images)
         boot.change_memory(images, trial=target, needed=health.holding())
         name = slots.names(images)[target]

@@ -14,10 +14,11 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from router_image.process import ImageError, mounted, run, sync_directory
+from router_image.signature import SIGNATURE, SIGNED, verify
 
 SLOTS = ("a", "b")
 LABEL = "router-images"
-FILES = ("vmlinuz", "initrd.img", "filesystem.squashfs", "SHA256SUMS", "name")
+FILES = ("vmlinuz", "initrd.img", "filesystem.squashfs", SIGNED, "name")
 MEDIUM = Path("/run/live/medium")
 HOME = re.compile(r"images(?:-([0-9a-f]{8}))?")
 
@@ -73,8 +74,8 @@ def names(images: Path) -> dict[str, str]:
     return found
 
 
-def copy_in(source: Path, images: Path, slot: str) -> None:
-    """Copy the files of an image, which have been checked, into a slot.
+def copy_in(source: Path, images: Path, slot: str, signed: bool = False) -> None:
+    """Copy the files of an image, which have been checked, into a slot; its signature is looked at again if it counts.
 
     It has its name there only when it is whole and on the disk, and what was there keeps it until then.
     """
@@ -85,11 +86,13 @@ def copy_in(source: Path, images: Path, slot: str) -> None:
     _demand_room(source, images)
     try:
         aside.mkdir()
-        for name in FILES:
+        for name in (*FILES, *([SIGNATURE] if (source / SIGNATURE).exists() else [])):
             shutil.copy(source / name, aside / name)
             with (aside / name).open("rb") as file:
                 os.fsync(file.fileno())
         check(aside, "the disk did not keep what was written: use another one")
+        if signed:  # a stick may give something else when it is read again
+            verify(aside)
         sync_directory(aside)
     except BaseException:
         shutil.rmtree(aside, ignore_errors=True)
