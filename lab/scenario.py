@@ -51,21 +51,25 @@ def example(
     return "\n".join(lines) + "\n"
 
 
+def show_identity(router: Router, instances: int, *options: str, bundle: int = 0) -> str:
+    """What ``show zerotier ztN identity`` prints, once all instances answer."""
+
+    def look() -> str:
+        text = router.run([IDENTITY, "show_identity", "--bundle", f"zt{bundle}", *options]).stdout
+        numbers = {line.split()[7] for line in text.splitlines() if " endpoint " in line}
+        return text if len(numbers) >= instances else ""
+
+    return router.wait(look, what=f"identities and endpoints of {instances} instances")
+
+
 def identity_lines(router: Router, instances: int, *, bundle: int = 0, endpoints: str = "46") -> str:
     """The ``set`` lines that make a router known to the others, once all its instances answer.
 
     ``endpoints`` says of which address families endpoints are passed on.
     """
-
-    def look() -> str:
-        text = router.run([IDENTITY, "show_identity", "--bundle", f"zt{bundle}"]).stdout
-        numbers = {line.split()[7] for line in text.splitlines() if " endpoint " in line}
-        return text if len(numbers) >= instances else ""
-
-    text = router.wait(look, what=f"identities and endpoints of {instances} instances")
     return "".join(
         f"{line}\n"
-        for line in text.splitlines()
+        for line in show_identity(router, instances, bundle=bundle).splitlines()
         if " endpoint " not in line or ("6" if line.split()[-1].startswith("[") else "4") in endpoints
     )
 

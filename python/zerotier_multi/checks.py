@@ -6,6 +6,7 @@ a bundle on this box.
 
 from __future__ import annotations
 
+import ipaddress
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -182,19 +183,21 @@ def _site(bundle: Bundle, remote: Remote, where: str, sites: dict[int, str]) -> 
 
 
 def _loops(bundle: Bundle) -> Iterable[Problem]:
-    """Prefixes that would pull the underlay endpoint of a remote into the tunnel."""
-    inside: list[tuple[str, IPNetwork]] = [(f"{bundle.path} transit prefix {t.prefix}", t.prefix) for t in bundle.transits]
-    for remote in bundle.remotes:
-        inside += [(f"{bundle.path} remote {remote.name} prefix {p}", p) for p in remote.prefixes if not remote.disabled]
+    """Endpoints that no underlay can lead to, because the bundle itself has them.
+
+    One inside a prefix of a remote does no harm: the engines bind their sockets to the devices of the underlay, where
+    routes over a bundle do not count.
+    """
+    inside: list[tuple[str, IPNetwork]] = [(f"transit prefix {t.prefix}", t.prefix) for t in bundle.transits]
+    inside += [(f"address {a}", ipaddress.ip_network(a.ip)) for a in bundle.addresses]
     for remote in bundle.remotes:
         for k, known in sorted(remote.instances.items()):
             for endpoint in known.endpoints:
-                for path, prefix in inside:
+                for own, prefix in inside:
                     if not remote.disabled and endpoint.address.version == prefix.version and endpoint.address in prefix:
                         yield Problem(
-                            path,
-                            f"contains endpoint {endpoint} of remote {remote.name} instance {k}, so the tunnel would "
-                            f"be routed into itself; use prefixes without {endpoint.address}",
+                            f"{bundle.path} remote {remote.name} instance {k} endpoint {endpoint}",
+                            f"is inside {own} of this bundle; give an address that {remote.name} has on the underlay",
                         )
 
 

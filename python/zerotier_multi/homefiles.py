@@ -21,11 +21,11 @@ from zerotier_multi.planet import (
     moon_file,
 )
 
-# Devices that carry tunnels or hold loopback addresses and so are never the underlay: VyOS's names for them,
-# and ours. Prefixes, as ZeroTier compares them.
+# Devices that carry tunnels, hold loopback addresses or lead to containers and so are never the underlay: VyOS's names
+# for them, and ours. Prefixes, as ZeroTier compares them.
 TUNNEL_PREFIXES = (
     "zt", "wg", "tun", "tap", "vtun", "vti", "ipsec", "xfrm", "gre", "gnv", "vxlan", "l2tpeth", "ipoe", "sstpc",
-    "dum", "pod-", "tailscale", "wt",
+    "dum", "pod-", "tailscale", "wt", "docker", "podman", "cni-", "virbr",
 )  # fmt: skip
 
 # Where an instance listens whose device has no address: packets from here leave the router by no device.

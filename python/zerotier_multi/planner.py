@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 from collections.abc import Iterable, Sequence
 
 from zerotier_multi import names
@@ -9,6 +10,7 @@ from zerotier_multi.bundle import Bundle, Remote
 from zerotier_multi.cpu import Topology, performance_cores, place, placement_order
 from zerotier_multi.identity import mac_on_network
 from zerotier_multi.plan import GroupPlan, HealthPlan, InstancePlan, PathPlan, PeerPlan, Plan, RoutePlan
+from zerotier_multi.transit import IPAddress, IPNetwork
 
 # fib_multipath_hash_policy of net.ipv4 and net.ipv6 (kernel documentation, ip-sysctl)
 HASH_POLICY = {"layer3": 0, "layer4": 1, "inner": 2}
@@ -176,9 +178,21 @@ def _peers(bundle: Bundle, numbers: Sequence[int], remotes: Sequence[Remote]) ->
 def _blacklist(bundle: Bundle, remotes: Sequence[Remote]) -> tuple[str, ...]:
     """What must never be taken for the underlay: a path found there would be a tunnel in the tunnel.
 
-    A default route as a remote's prefix is left out, because it would forbid every underlay.
+    That is what the bundle has itself, and the loopback addresses of the remotes. An engine does not even listen on an
+    address that is in here; so wider prefixes of remotes are not, because the underlay may lie inside them, nor are
+    endpoints. An engine's sockets are bound to their devices, which no route over a bundle changes.
     """
-    prefixes = [t.prefix for t in bundle.transits]
+    prefixes: list[IPNetwork] = [t.prefix for t in bundle.transits]
     prefixes += [a.network for a in bundle.addresses]
-    prefixes += [p for remote in remotes for p in remote.prefixes if p.prefixlen > 0]
+    prefixes += [p for remote in remotes for p in remote.prefixes if p.prefixlen == p.max_prefixlen]
+    endpoints = {e.address for r in remotes for known in r.instances.values() for e in known.endpoints}
+    for address in endpoints:
+        prefixes = [rest for prefix in prefixes for rest in _without(prefix, address)]
     return tuple(dict.fromkeys(str(p) for p in prefixes))
+
+
+def _without(prefix: IPNetwork, address: IPAddress) -> Iterable[IPNetwork]:
+    """What of a prefix is left without an address."""
+    if prefix.version != address.version or address not in prefix:
+        return (prefix,)
+    return sorted(prefix.address_exclude(ipaddress.ip_network(address)))  # type: ignore[arg-type,type-var]

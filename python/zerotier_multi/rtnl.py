@@ -339,6 +339,17 @@ class Rtnl:
                 found.add(Rule(family, _u32(values.get(_FRA_PRIORITY, bytes(4))), source, port, _u32(values[_FRA_TABLE]), suppress))
         return found
 
+    def uplinks(self) -> frozenset[int]:
+        """ifindexes of devices that a default route of the main table leads to, those of bundles not counted."""
+        found: set[int] = set()
+        for family in (socket.AF_INET, socket.AF_INET6):
+            request = struct.pack("=BBBBBBBBI", family, 0, 0, 0, RT_TABLE_MAIN, 0, 0, 0, 0)
+            for body in self._socket.dump(RTM_GETROUTE, request):
+                length, protocol, kind = body[1], body[5], body[7]
+                if length == 0 and protocol != RT_PROTO and kind == _RTN_UNICAST:
+                    found |= {index for index, _via in _ways(attributes(body[12:])) if index}
+        return frozenset(found)
+
     def egress(self, flow: Flow, *, iif: int = 0, oif: int = 0) -> int | None:
         """ifindex of the device on which the kernel sends packets of ``flow``, its own hash over the paths included.
 

@@ -57,9 +57,9 @@ def show_plan(raw: bool, bundle: str):
     return _ask(api.plan, raw, bundle)
 
 
-def show_identity(raw: bool, bundle: str, name: typing.Optional[str]):
+def show_identity(raw: bool, bundle: str, name: typing.Optional[str], everything: bool):
     """Set lines that make this router known to the other one"""
-    return _ask(api.identities, raw, bundle, name)
+    return _ask(api.identities, raw, bundle, name, everything)
 
 
 def show_interfaces(raw: bool, bundle: typing.Optional[str], detail: bool, statistics: bool):

@@ -93,6 +93,15 @@ def test_a_default_route_to_a_remote_does_not_blacklist_the_world() -> None:
     assert "0.0.0.0/0" not in json.loads(local_conf(plan, plan.instances[0]))["physical"]
 
 
+def test_what_is_excluded_takes_no_underlay_away() -> None:
+    plan = plan_of(
+        EXAMPLE.replace("address 10.0.55.1/32", "address 10.0.55.1/30") + "controller-free\nremote R2 prefix 198.51.100.0/24\n"
+        "remote R2 prefix 198.51.100.2/32\nremote R2 instance 1 endpoint 198.51.100.2:9993\nremote R2 instance 1 endpoint 10.0.55.2:9993"
+    )
+    # 10.0.55.2/32 and 198.51.100.2/32 are endpoints, 198.51.100.0/24 may be where this router is.
+    assert set(plan.blacklist) == {"10.14.0.0/28", "10.0.55.0/31", "10.0.55.3/32"}
+
+
 def test_a_planet_is_ourselves_alone() -> None:
     data = make_planet(NETWORK, A)
     kind, _world, _time = struct.unpack_from(">BQQ", data)

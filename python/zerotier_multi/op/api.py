@@ -65,10 +65,13 @@ def plan(raw: bool, bundle: str) -> Answer:
     return found if raw else text.plan(found)
 
 
-def identities(raw: bool, bundle: str, name: str | None) -> Answer:
-    """What the other router has to be told; ``name`` is this router's name there, its host name by default."""
-    found = plan_of(bundle)
-    return identity.identity_data(found) if raw else identity.identity_commands(found, name or socket.gethostname())
+def identities(raw: bool, bundle: str, name: str | None, everything: bool = False) -> Answer:
+    """What the other router has to be told; ``name`` is this router's name there, its host name by default.
+
+    ``everything`` adds addresses that are left out for being private or a LAN's.
+    """
+    found = identity.identity_data(plan_of(bundle), all_plans(), everything)
+    return found if raw else identity.identity_commands(found, name or socket.gethostname())
 
 
 def interfaces(raw: bool, bundle: str | None, detail: bool, statistics: bool) -> Answer:
