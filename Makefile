@@ -12,6 +12,7 @@
 # make bench-engines        ENGINES="/path/zerotier-one ztnode": throughput of one instance of each
 # make bench-shell          start of the shell and its own share of a commit
 # make bench-faults         what flows notice when a path dies: docs/faults.md, over 20 runs of each kind of death
+# make bench-roaming        how long traffic is away when addresses move: docs/roaming.md; RUNS=20 ENGINES="ztnode zerotier-one"
 # make bench-chaos          random faults under traffic, and whether anything grows; SECONDS=1800 SEED=1
 # make bench-probes         what probing costs, at 32 paths
 # make fuzz                 fuzzers of the engine's parsers
@@ -28,7 +29,7 @@ TOOLS := $(shell cat lab/host-packages.txt) build-essential debhelper dh-python 
 export PYTHONPATH := python:packages/ztsh:.
 export PYTHONDONTWRITEBYTECODE := 1
 
-.PHONY: demo test test-faults smoketest reference debs lab fuzz bench-engines bench-shell bench-faults bench-probes bench-chaos iso iso-vyos check-iso test-image tools clean check-root
+.PHONY: demo test test-faults smoketest reference debs lab fuzz bench-engines bench-shell bench-faults bench-roaming bench-probes bench-chaos iso iso-vyos check-iso test-image tools clean check-root
 
 check-root:
 	@[ "$$(id -u)" = 0 ] || { echo "make: this needs root; use sudo"; exit 1; }
@@ -86,6 +87,9 @@ bench-shell bench-probes: bench-%: debs
 
 bench-faults: debs
 	@$(PYTHON) -m bench.faults --write docs/faults.md $(DEBS)/*.deb
+
+bench-roaming: debs
+	@$(PYTHON) -m bench.roaming --runs $(or $(RUNS),20) --engines "$(or $(ENGINES),ztnode zerotier-one)" --write docs/roaming.md $(DEBS)/*.deb
 
 bench-chaos: debs
 	@$(PYTHON) -m bench.chaos --seconds $(SECONDS) $(if $(SEED),--seed $(SEED)) $(DEBS)/*.deb

@@ -71,14 +71,14 @@ class Nat:
     def attach(self, router: Router, dhcp: bool = True) -> str:
         """Plug a router's eth0 in behind this NAT and return its address there; its earlier addresses are gone.
 
-        With ``dhcp`` it asks for a lease itself, as it will after each boot; else it gets the address of its number.
+        With ``dhcp`` it asks for a lease itself, as it will after each boot; else it gets host 10 + its number.
         """
         self._underlay.move(router.name, self.namespace)
         self._behind.append(router.name)
         if dhcp:
             start_client(router)
         else:
-            router.run(["ip", "address", "add", f"{self._inside}.{router.number}/24", "dev", "eth0"])
+            router.run(["ip", "address", "add", f"{self._inside}.{10 + router.number}/24", "dev", "eth0"])
             router.run(["ip", "route", "replace", "default", "via", self.gateway])
         return router.wait(lambda: leased(router, self.prefix), timeout=30, what=f"an address behind {self.address}")
 
