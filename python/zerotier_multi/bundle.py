@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from zerotier_multi import names
+from zerotier_multi import names, world
 from zerotier_multi.cpu import parse_cpu_list
 from zerotier_multi.errors import Problem, refuse_if_any
 from zerotier_multi.identity import PublicIdentity
@@ -18,6 +18,7 @@ T = TypeVar("T")
 ConfigTree = Mapping[str, Any]
 
 AUTO = "auto"
+PLANET_REMEDY = "give the path of the planet file of your roots, or its base64 text"
 
 
 @dataclass(frozen=True)
@@ -95,6 +96,7 @@ class Bundle:
     health_interval: int = 200
     health_multiplier: int = 3
     controller_free: bool = False
+    planet: str | None = None  # path of a file, or base64 text
 
     @property
     def path(self) -> str:
@@ -256,11 +258,23 @@ def parse_bundle(name: str, tree: ConfigTree) -> Bundle:
         health_multiplier=health.one("multiplier", number(2, 10), "give 2 to 10", Bundle.health_multiplier),
         controller_free=top.has("controller-free"),
     )
+    fields["planet"] = _planet(top)
     instances = top.one(
         "instances", _auto_or(1, names.MAX_INSTANCES), f"give auto or 1 to {names.MAX_INSTANCES}", Bundle.instances
     )
     refuse_if_any(problems)
     return Bundle(name, disabled=top.has("disable"), instances=instances or None, **fields)
+
+
+def _planet(top: _Reader) -> str | None:
+    """Private roots; a text is looked into here, a file when the router is."""
+    text = top.tree.get("planet")
+    try:
+        if text is not None and not world.is_path(text):
+            world.from_text(text)
+    except ValueError as error:
+        top.problems.append(Problem(f"{top.path} planet {shown(text)}", f"is no planet ({error}); {PLANET_REMEDY}"))
+    return text
 
 
 def _overrides(top: _Reader) -> dict[int, InstanceOverride]:

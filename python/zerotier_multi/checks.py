@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from zerotier_multi import names, uplinks
-from zerotier_multi.bundle import Bundle, Remote
+from zerotier_multi.bundle import PLANET_REMEDY, Bundle, Remote, shown
 from zerotier_multi.cpu import Topology, format_cpu_list
 from zerotier_multi.engine_choice import engine_problems
 from zerotier_multi.errors import Problem
@@ -36,6 +36,8 @@ class BoxFacts:
     home_faults: Mapping[tuple[str, int], str] = field(default_factory=dict)  # (bundle, instance) -> sentence
     own_addresses: Mapping[str, str] = field(default_factory=dict)  # node address -> instance, such as zt0/2
     devices: Mapping[str, Sequence[str]] = field(default_factory=dict)  # network devices with their addresses
+    planet: bytes = b""  # private roots, where there are some
+    planet_fault: str | None = None  # why they cannot be used
 
 
 def check_bundle(bundle: Bundle, topology: Topology) -> list[Problem]:
@@ -212,6 +214,10 @@ def _needs_controller_free(bundle: Bundle) -> Iterable[Problem]:
 
 
 def _controller_free(bundle: Bundle, numbers: Sequence[int]) -> Iterable[Problem]:
+    if bundle.planet is not None:
+        yield Problem(
+            f"{bundle.path} planet {shown(bundle.planet)}", "is for a controller's network; delete it or controller-free"
+        )
     remotes = [r for r in bundle.remotes if not r.disabled]
     if len(remotes) > MAX_CONTROLLER_FREE_REMOTES:
         yield Problem(
@@ -292,6 +298,7 @@ def check_on_box(bundle: Bundle, facts: BoxFacts) -> list[Problem]:
         return []
     numbers = instance_numbers(bundle, facts.topology)
     problems = [
+        *_planet(bundle, facts),
         *engine_problems(bundle, facts.engines, facts.own_addresses),
         *_cpus(bundle, facts.topology),
         *uplinks.problems_on_box(bundle, numbers, facts.devices),
@@ -337,6 +344,11 @@ def check_on_box(bundle: Bundle, facts: BoxFacts) -> list[Problem]:
                     )
                 )
     return problems
+
+
+def _planet(bundle: Bundle, facts: BoxFacts) -> Iterable[Problem]:
+    if facts.planet_fault:
+        yield Problem(f"{bundle.path} planet {shown(bundle.planet or '')}", f"{facts.planet_fault}; {PLANET_REMEDY}")
 
 
 def _cpus(bundle: Bundle, topology: Topology) -> Iterable[Problem]:

@@ -58,7 +58,8 @@ def check(name: str, bundles: Mapping[str, Mapping[str, Any]]) -> Change:
     facts = read_facts(bundle, topology)
     refuse_if_any(check_on_box(bundle, facts))
     choice = choose_engine(bundle, facts.engines, facts.own_addresses) or Choice("")  # none: a disabled bundle
-    plan = make_plan(bundle, topology, choice.program, cpu_offset(bundle, known, topology), choice.reason)
+    offset = cpu_offset(bundle, known, topology)
+    plan = make_plan(bundle, topology, choice.program, offset, choice.reason, facts.planet)
     return Change(name, plan, tuple(warnings(bundle, facts)))
 
 

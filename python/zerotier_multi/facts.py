@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import stat
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 
-from zerotier_multi import box, names, systemd
+from zerotier_multi import box, names, systemd, world
 from zerotier_multi.bundle import Bundle
 from zerotier_multi.checks import BoxFacts
 from zerotier_multi.cpu import Topology
@@ -29,6 +32,7 @@ def read_facts(bundle: Bundle, topology: Topology) -> BoxFacts:
     """Everything about this box that may forbid ``bundle``."""
     numbers = instance_numbers(bundle, topology)
     homes = {(bundle.name, k): names.home(bundle.name, k) for k in numbers}
+    planet, planet_fault = _planet(bundle.planet)
     faults = {key: fault for key, home in homes.items() if (fault := home_fault(home))}
     return BoxFacts(
         topology=topology,
@@ -39,12 +43,33 @@ def read_facts(bundle: Bundle, topology: Topology) -> BoxFacts:
         foreign_nexthops=_foreign_nexthops(),
         home_faults=faults,
         devices=device_addresses(),
+        planet=planet,
+        planet_fault=planet_fault,
         own_addresses={
             identity.address: f"{name}/{k}"
             for (name, k), home in homes.items()
             if (name, k) not in faults and (identity := own_identity(home))
         },
     )
+
+
+def _planet(given: str | None) -> tuple[bytes, str | None]:
+    """Private roots out of a file or a text, or what is wrong with them as the second half of a sentence."""
+    if given is None:
+        return b"", None
+    try:
+        if not world.is_path(given):
+            return world.from_text(given), None
+        with Path(given).open("rb") as file:
+            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                return b"", "is no planet (not a regular file)"
+            data = file.read(world.MAX_SIZE + 1)
+        world.check(data)
+    except OSError as error:
+        return b"", f"is not readable ({error.strerror})"
+    except ValueError as error:
+        return b"", f"is no planet ({error})"
+    return data, None
 
 
 def device_addresses() -> dict[str, tuple[str, ...]]:

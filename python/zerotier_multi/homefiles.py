@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
@@ -20,6 +21,7 @@ from zerotier_multi.planet import (
     make_planet,
     moon_file,
 )
+from zerotier_multi.world import is_newer
 
 # Devices that carry tunnels, hold loopback addresses or lead to containers and so are never the underlay: VyOS's names
 # for them, and ours. Prefixes, as ZeroTier compares them.
@@ -30,6 +32,10 @@ TUNNEL_PREFIXES = (
 
 # Where an instance listens whose device has no address: packets from here leave the router by no device.
 NOWHERE = ("127.0.0.1",)
+
+# Says that the planet in a home comes from the configuration, and so has to go when that has none any more. A planet
+# without it was put there by hand, or is what the core keeps of the public roots.
+PLANET_MARK = "planet.configured"
 
 _MANAGED_OFF = b"allowManaged=0\nallowGlobal=0\nallowDefault=0\nallowDNS=0\n"
 
@@ -126,20 +132,32 @@ def home_files(
         moons = [have[moon_file(identity)].hex() for identity in sorted((i for i, _ in peers), key=str)]
         fixed += [have["planet"].hex(), have[f"{network}.conf"].hex(), *moons]
     else:
+        if plan.planet:
+            given = base64.b64decode(plan.planet)
+            have[PLANET_MARK] = hashlib.sha256(given).hexdigest().encode() + b"\n"
+            have["planet"] = given
+            fixed.append(plan.planet)
         create[f"{network}.conf"] = b""  # an empty file joins; what the controller sends is kept in it
     digest = hashlib.sha256("\0".join(fixed).encode()).hexdigest()[:16]
     return HomeFiles(have, create, digest)
 
 
-def is_leftover(relative: str, content: bytes, wanted: HomeFiles) -> bool:
+def is_leftover(relative: str, content: bytes, wanted: HomeFiles, planet_marked: bool = False) -> bool:
     """Whether a file found in a home belongs to an earlier configuration and has to go.
 
     That is: networks that are no longer joined, moons of remotes that are gone, and in controller mode what
-    controller-free mode left.
+    controller-free mode left, and a planet that the configuration gave once (``planet_marked``: there is
+    :data:`PLANET_MARK`).
     """
     if relative.startswith("networks.d/"):
         known = relative in wanted.have or relative in wanted.create
         return not known or (relative in wanted.create and is_our_network_config(content))
     if relative.startswith("moons.d/"):
         return relative not in wanted.have and is_our_moon(content)
-    return relative == "planet" and relative not in wanted.have and is_our_planet(content)
+    gone = relative in ("planet", PLANET_MARK) and relative not in wanted.have
+    return gone and (planet_marked or is_our_planet(content))
+
+
+def is_kept(relative: str, present: bytes, wanted: HomeFiles) -> bool:
+    """Whether a file that differs stays: a planet that the core has got an update of."""
+    return relative == "planet" and PLANET_MARK in wanted.have and is_newer(present, wanted.have[relative])

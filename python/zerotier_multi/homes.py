@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from zerotier_multi.files import clear_unfinished, write_atomic
-from zerotier_multi.homefiles import HomeFiles, is_leftover
+from zerotier_multi.homefiles import PLANET_MARK, HomeFiles, is_kept, is_leftover
 from zerotier_multi.identity import PublicIdentity, secret_is_sound
 from zerotier_multi.units import LOCK
 
@@ -83,10 +83,12 @@ def sync_home(home: Path, wanted: HomeFiles) -> HomeChange:
     """Bring the files of a home up to date; an unchanged one is not touched. Raises OSError."""
     for directory in (home, *(home / name for name in _DIRECTORIES)):
         clear_unfinished(directory)
-    removed = [path for path in _candidates(home) if _is_leftover(home, path, wanted)]
+    marked = (home / PLANET_MARK).exists()
+    removed = [path for path in _candidates(home) if _is_leftover(home, path, wanted, marked)]
     for path in removed:
         path.unlink()
-    written = [name for name, content in wanted.have.items() if write_atomic(home / name, content, 0o600)]
+    due = {name: content for name, content in wanted.have.items() if not _is_kept(home, name, wanted)}
+    written = [name for name, content in due.items() if write_atomic(home / name, content, 0o600)]
     for name, content in wanted.create.items():
         if not (home / name).exists():
             write_atomic(home / name, content, 0o600)
@@ -95,9 +97,16 @@ def sync_home(home: Path, wanted: HomeFiles) -> HomeChange:
 
 
 def _candidates(home: Path) -> list[Path]:
-    found = [home / "planet", *sorted((home / "networks.d").glob("*.conf")), *sorted((home / "moons.d").glob("*.moon"))]
+    found = [home / "planet", home / PLANET_MARK, *sorted((home / "networks.d").glob("*.conf")), *sorted((home / "moons.d").glob("*.moon"))]
     return [path for path in found if path.is_file()]
 
 
-def _is_leftover(home: Path, path: Path, wanted: HomeFiles) -> bool:
-    return is_leftover(str(path.relative_to(home)), path.read_bytes(), wanted)
+def _is_leftover(home: Path, path: Path, wanted: HomeFiles, marked: bool) -> bool:
+    return is_leftover(str(path.relative_to(home)), path.read_bytes(), wanted, marked)
+
+
+def _is_kept(home: Path, name: str, wanted: HomeFiles) -> bool:
+    try:
+        return name == "planet" and is_kept(name, (home / name).read_bytes(), wanted)
+    except FileNotFoundError:
+        return False

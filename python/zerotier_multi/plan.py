@@ -110,6 +110,7 @@ class Plan:
     description: str = ""
     auto_weights: bool = False  # shares of the paths follow what is measured
     engine_reason: str = ""  # why the engine was taken, such as "auto"; empty where it is configured
+    planet: str = ""  # private roots: their planet file as base64 text
 
     def instance(self, number: int) -> InstancePlan | None:
         """The instance with that number, or None."""

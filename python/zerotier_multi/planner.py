@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import ipaddress
 from collections.abc import Iterable, Sequence
 
@@ -50,11 +51,13 @@ def cpu_offset(bundle: Bundle, others: Iterable[Bundle], topology: Topology) -> 
     )
 
 
-def make_plan(bundle: Bundle, topology: Topology, engine: str, offset: int = 0, engine_reason: str = "") -> Plan:
+def make_plan(
+    bundle: Bundle, topology: Topology, engine: str, offset: int = 0, engine_reason: str = "", planet: bytes = b""
+) -> Plan:
     """The wanted state of a bundle that :mod:`checks` has passed.
 
     ``engine`` is the absolute path of the program to run and ``engine_reason`` what chose it (see
-    :mod:`engine_choice`), ``offset`` what :func:`cpu_offset` gives. A
+    :mod:`engine_choice`), ``offset`` what :func:`cpu_offset` gives, ``planet`` private roots. A
     disabled bundle has an empty plan: nothing of it stands.
     """
     numbers = instance_numbers(bundle, topology)
@@ -82,6 +85,7 @@ def make_plan(bundle: Bundle, topology: Topology, engine: str, offset: int = 0, 
         keep_routes=bundle.all_paths_down == "keep",
         auto_weights=bundle.weights == "auto",
         engine_reason=engine_reason,
+        planet=base64.b64encode(planet).decode(),
     )
 
 

@@ -6,6 +6,7 @@ is off and a path counts as soon as its device carries. It needs an address on t
 root needs sudo.
 """
 
+import base64
 import hashlib
 import http.client
 import json
@@ -16,6 +17,7 @@ import socket
 import subprocess
 import time
 import unittest
+from ipaddress import ip_address
 
 from base_vyostest_shim import VyOSUnitTestSHIM
 
@@ -738,6 +740,39 @@ class ZeroTierInterfaceTest(VyOSUnitTestSHIM.TestCase):
         self.assertEqual(pids(), before)
         self.refused_at_set('zt0', 'balance', 'resilient', 'buckets', '0')
         self.refused_at_set('zt0', 'balance', 'resilient', 'idle-timer', '86401')
+
+    def test_29_zerotier_planet(self):
+        # A root that nobody runs, at an address of the documentation: the instances are where they would look for it
+        address = ip_address('198.51.100.1').packed + (9993).to_bytes(2, 'big')
+        root_key = bytes.fromhex(identity(101).split(':')[2])
+        planet = b'\x01' + (7).to_bytes(8, 'big') * 2 + bytes(160) + b'\x01'
+        planet += bytes.fromhex(identity(101)[:10]) + b'\0' + root_key + b'\0\x01\x04' + address
+        file = f'{homes}/zt0/1/planet'
+
+        def digest():
+            return root('sha256sum', file, check=False)[:64]
+
+        self.set_all(zt0, f'network-id {network}', 'transit prefix 10.14.0.0/30', 'transit site 1')
+        self.cli_set(zt0 + ['planet', base64.b64encode(planet[:-1]).decode()])
+        self.refused('is no planet (it is cut off); give the path of the planet file of your roots, or its base64 text')
+        self.cli_set(zt0 + ['planet', '/config/no-such-planet'])
+        self.refused('planet /config/no-such-planet is not readable (No such file or directory)')
+        self.cli_set(zt0 + ['planet', base64.b64encode(planet).decode()])
+        self.cli_commit()
+        self.eventually(lambda: list(pids()), [1])
+        self.assertEqual(digest(), hashlib.sha256(planet).hexdigest())
+        self.eventually(lambda: [peer['address'] for peer in api('zt0', 1, '/peer') or []], [identity(101)[:10]])
+        before = pids()
+
+        self.cli_set(zt0 + ['controller-free'])
+        self.refused("is for a controller's network; delete it or controller-free")
+        self.cli_delete(zt0 + ['controller-free'])
+        self.cli_delete(zt0 + ['planet'])
+        self.cli_commit()
+        self.eventually(lambda: list(pids()), [1])
+        self.assertNotEqual(pids(), before)
+        # The core writes the public one there
+        self.assertNotEqual(digest(), hashlib.sha256(planet).hexdigest())
 
     def test_23_zerotier_network_per_instance(self):
         before = self.running_example(2)

@@ -1,0 +1,84 @@
+"""Planets that a user gives: private roots, as a file or as base64 text.
+
+The format is that of a ``planet`` file (ZeroTier's ``node/World.hpp``), as ``mkworld`` writes it. The core takes the
+planet in its home before the one that it is built with, and lets only one of the same id, newer, and signed by the
+key in it replace it; so a private planet stays, whatever id it has.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import struct
+
+PLANET = 1
+MAX_ROOTS, MAX_ENDPOINTS = 4, 32
+MAX_SIZE = 8480  # bytes: ZT_WORLD_MAX_SERIALIZED_LENGTH
+_HEAD = struct.Struct(">BQQ64x96xB")  # type, id, timestamp, update key, signature, number of roots
+_ENDPOINTS = {4: 7, 6: 19}  # bytes of an endpoint by its first byte
+
+
+def is_path(text: str) -> bool:
+    """Whether a value names a file; base64 text of a planet never begins like this."""
+    return text.startswith("/")
+
+
+def from_text(text: str) -> bytes:
+    """The planet in a base64 text. Raises ValueError with the reason."""
+    try:
+        data = base64.b64decode(text, validate=True)
+    except (binascii.Error, ValueError):
+        raise ValueError("neither an absolute path nor base64 text") from None
+    check(data)
+    return data
+
+
+def check(data: bytes) -> None:
+    """Raises ValueError with the reason when this is no planet that a core can use."""
+    if len(data) > MAX_SIZE:
+        raise ValueError(f"larger than {MAX_SIZE} bytes")
+    if len(data) < _HEAD.size:
+        raise ValueError("too short")
+    kind, world_id, _timestamp, roots = _HEAD.unpack_from(data)
+    if kind != PLANET or not world_id:
+        raise ValueError("another kind of file")
+    if not 1 <= roots <= MAX_ROOTS:
+        raise ValueError(f"it has {roots} roots, not 1 to {MAX_ROOTS}")
+    at, reachable = _HEAD.size, False
+    for _ in range(roots):
+        at, endpoints = _root(data, at)
+        reachable |= endpoints > 0
+    if at != len(data):
+        raise ValueError("there is more after its end" if at < len(data) else "it is cut off")
+    if not reachable:
+        raise ValueError("none of its roots has an address")
+
+
+def _root(data: bytes, at: int) -> tuple[int, int]:
+    """Where the root at ``at`` ends, and how many endpoints it has. Raises ValueError."""
+    if len(data) < at + 72:
+        raise ValueError("it is cut off")
+    if data[at + 5]:
+        raise ValueError("a root has an identity of an unknown kind")
+    if data[at + 70]:
+        raise ValueError("it holds a secret key of a root")
+    endpoints = data[at + 71]
+    if endpoints > MAX_ENDPOINTS:
+        raise ValueError(f"a root has {endpoints} addresses, not up to {MAX_ENDPOINTS}")
+    at += 72
+    for _ in range(endpoints):
+        kind = data[at] if at < len(data) else None
+        if kind is None:
+            raise ValueError("it is cut off")
+        if kind not in _ENDPOINTS:
+            raise ValueError("a root has an address of an unknown kind")
+        at += _ENDPOINTS[kind]
+    return at, endpoints
+
+
+def is_newer(present: bytes, given: bytes) -> bool:
+    """Whether ``present`` is an update of ``given``: a core has verified its signature before it wrote it."""
+    if min(len(present), len(given)) < _HEAD.size:
+        return False
+    (kind, number, at, _), (given_kind, given_number, given_at, _) = _HEAD.unpack_from(present), _HEAD.unpack_from(given)
+    return (kind, number) == (given_kind, given_number) and at > given_at

@@ -1,0 +1,141 @@
+"""Planets from the configuration: what is taken, what is refused, and what stands in a home."""
+
+from __future__ import annotations
+
+import base64
+import struct
+from pathlib import Path
+
+import pytest
+from tests.configuration import EXAMPLE, bundle
+from zerotier_multi import facts, world
+from zerotier_multi.checks import BoxFacts, check_bundle, check_on_box
+from zerotier_multi.cpu import Cpu
+from zerotier_multi.errors import ConfigProblems
+from zerotier_multi.homefiles import PLANET_MARK, HomeFiles, home_files
+from zerotier_multi.homes import make_home, sync_home
+from zerotier_multi.plan import from_json, to_json
+from zerotier_multi.planner import make_plan
+
+CPUS = (Cpu(0, 0),)
+ROOT = bytes.fromhex("89e92ceee5") + b"\0" + bytes(64) + b"\0"
+ADDRESS = b"\x04" + bytes([198, 51, 100, 1]) + struct.pack(">H", 9993)
+ADDRESS6 = b"\x06" + bytes(16) + struct.pack(">H", 9993)
+
+
+def planet(*roots: bytes, kind: int = 1, number: int = 7, at: int = 1000) -> bytes:
+    return struct.pack(">BQQ", kind, number, at) + bytes(160) + bytes([len(roots)]) + b"".join(roots)
+
+
+GOOD = planet(ROOT + b"\x02" + ADDRESS + ADDRESS6, ROOT + b"\0")
+
+
+def text(data: bytes) -> str:
+    return base64.b64encode(data).decode()
+
+
+@pytest.mark.parametrize(
+    ("data", "reason"),
+    [
+        (b"", "too short"),
+        (GOOD[:100], "too short"),
+        (GOOD[:-1], "it is cut off"),
+        (planet(ROOT + b"\x01" + ADDRESS[:3]), "it is cut off"),
+        (planet(ROOT + b"\x02" + ADDRESS), "it is cut off"),
+        (planet(), "it has 0 roots, not 1 to 4"),
+        (planet(*[ROOT + b"\x01" + ADDRESS] * 5), "it has 5 roots, not 1 to 4"),
+        (GOOD + b"x", "there is more after its end"),
+        (planet(ROOT + b"\x01" + ADDRESS, kind=127), "another kind of file"),
+        (planet(ROOT + b"\x01" + ADDRESS, number=0), "another kind of file"),
+        (planet(ROOT + b"\0"), "none of its roots has an address"),
+        (planet(ROOT[:5] + b"\1" + ROOT[6:] + b"\x01" + ADDRESS), "a root has an identity of an unknown kind"),
+        (planet(ROOT[:-1] + b"\x40" + bytes(64) + b"\x01" + ADDRESS), "it holds a secret key of a root"),
+        (planet(ROOT + b"\x01\x09" + ADDRESS[1:]), "a root has an address of an unknown kind"),
+        (planet(ROOT + b"\x21" + ADDRESS * 33), "a root has 33 addresses, not up to 32"),
+        (bytes(world.MAX_SIZE + 1), "larger than 8480 bytes"),
+    ],
+)
+def test_what_is_no_planet_is_refused_with_the_reason(data: bytes, reason: str, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=f"^{reason}$"):
+        world.check(data)
+    remedy = "give the path of the planet file of your roots, or its base64 text"
+    file = tmp_path / "planet"
+    file.write_bytes(data)
+    given = bundle(f"{EXAMPLE}\nplanet {file}")
+    _data, fault = facts._planet(given.planet)
+    problems = check_on_box(given, BoxFacts(CPUS, {"ztnode": "/usr/sbin/ztnode"}, planet_fault=fault))
+    assert len(problems) == 1 and str(problems[0]).endswith(f" is no planet ({reason}); {remedy}")
+    if len(data) % 3 == 0 and 0 < len(data) < 1000:  # without '=', which is the same to the rest
+        with pytest.raises(ConfigProblems) as refused:
+            bundle(f"{EXAMPLE}\nplanet {text(data)}")
+        assert str(refused.value).endswith(f" is no planet ({reason}); {remedy}")
+
+
+def test_a_planet_is_taken_from_a_file_and_from_a_text(tmp_path: Path) -> None:
+    file = tmp_path / "planet"
+    file.write_bytes(GOOD)
+    assert facts._planet(str(file)) == facts._planet(text(GOOD)) == (GOOD, None)
+    assert facts._planet(None) == (b"", None)
+    assert facts._planet(str(tmp_path / "none")) == (b"", "is not readable (No such file or directory)")
+    assert facts._planet(str(tmp_path))[1] == "is not readable (Is a directory)"
+    assert facts._planet("/dev/zero")[1] == "is no planet (not a regular file)"
+
+
+def test_text_that_is_neither_is_refused() -> None:
+    with pytest.raises(ConfigProblems, match=r"planet AQID! is no planet \(neither an absolute path nor base64 text\)"):
+        from zerotier_multi.bundle import parse_bundle
+
+        parse_bundle("zt0", {"planet": "AQID!"})
+
+
+def test_controller_free_has_no_private_roots() -> None:
+    found = check_bundle(bundle(f"{EXAMPLE}\ncontroller-free\nplanet /config/planet"), CPUS)
+    assert [str(p) for p in found] == [
+        "interfaces zerotier zt0 planet /config/planet is for a controller's network; delete it or controller-free"
+    ]
+
+
+def files(data: bytes) -> HomeFiles:
+    plan = make_plan(bundle(EXAMPLE.replace("instances 4", "instances 1")), CPUS, "/usr/sbin/ztnode", 0, planet=data)
+    assert from_json(to_json(plan)) == plan
+    return home_files(plan, plan.instances[0], None)
+
+
+def test_a_planet_comes_with_the_setting_and_goes_with_it(tmp_path: Path) -> None:
+    assert files(GOOD).restart_digest != files(b"").restart_digest
+    make_home(tmp_path)
+    sync_home(tmp_path, files(GOOD))
+    assert (tmp_path / "planet").read_bytes() == GOOD
+    assert sync_home(tmp_path, files(GOOD)).written == ()
+    gone = sync_home(tmp_path, files(b""))
+    assert set(gone.removed) == {"planet", PLANET_MARK} and not (tmp_path / "planet").exists()
+
+
+def test_a_planet_that_was_not_configured_stays(tmp_path: Path) -> None:
+    """Put there by hand, or written by the core, which keeps the public roots there."""
+    make_home(tmp_path)
+    (tmp_path / "planet").write_bytes(GOOD)
+    assert sync_home(tmp_path, files(b"")).removed == ()
+    assert (tmp_path / "planet").read_bytes() == GOOD
+
+
+def test_an_update_that_the_core_has_taken_stays_until_another_planet_is_set(tmp_path: Path) -> None:
+    make_home(tmp_path)
+    sync_home(tmp_path, files(GOOD))
+    newer = planet(ROOT + b"\x01" + ADDRESS, at=2000)
+    (tmp_path / "planet").write_bytes(newer)
+    assert sync_home(tmp_path, files(GOOD)).written == ()
+    assert (tmp_path / "planet").read_bytes() == newer
+    other = planet(ROOT + b"\x01" + ADDRESS, number=8)
+    sync_home(tmp_path, files(other))
+    assert (tmp_path / "planet").read_bytes() == other
+    (tmp_path / "planet").write_bytes(newer)
+    assert set(sync_home(tmp_path, files(b"")).removed) == {"planet", PLANET_MARK}
+
+
+def test_the_core_may_have_cut_the_file_off(tmp_path: Path) -> None:
+    make_home(tmp_path)
+    sync_home(tmp_path, files(GOOD))
+    (tmp_path / "planet").write_bytes(b"\1")
+    sync_home(tmp_path, files(GOOD))
+    assert (tmp_path / "planet").read_bytes() == GOOD
