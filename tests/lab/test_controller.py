@@ -1,0 +1,106 @@
+"""Two routers on a controller's network: what is said while they wait for it, and that traffic passes then."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from lab import Lab, Router
+from lab.controller import KINDS, Controller, controller, planet_text
+from lab.scenario import loopback, paths_up, reach
+from tests.lab.conftest import ENGINE
+
+SHOW = "/usr/libexec/vyos/op_mode/zerotier.py"
+# The network's MTU is ZeroTier's default; the TAP gets the largest size below it that fills packets.
+NETWORK_MTU, TAP_MTU = 2800, 1394
+
+
+def show(router: Router, what: str, *words: str) -> str:
+    return router.run([SHOW, f"show_{what}", *words]).stdout
+
+
+def raw(router: Router) -> dict[str, Any]:
+    return dict(json.loads(show(router, "bundle", "--bundle", "zt0", "--raw")))
+
+
+def words(router: Router) -> list[str | None]:
+    return [i["network_state"] for i in raw(router)["instances"]]
+
+
+@pytest.fixture(scope="module")
+def two(lab: Lab) -> list[Router]:
+    return lab.add_routers(["R1", "R2"])
+
+
+@pytest.fixture(scope="module", params=KINDS)
+def made(request: pytest.FixtureRequest, lab: Lab, two: list[Router], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Controller]:
+    with controller(lab.underlay, request.param, two[0], tmp_path_factory.mktemp("controller") / "home") as found:
+        yield found
+    for router in two:
+        router.must_configure("delete interfaces zerotier zt0")
+
+
+def configuration(router: Router, other: Router, found: Controller) -> str:
+    base = "set interfaces zerotier zt0"
+    return "\n".join([
+        f"{base} instances 2", f"{base} network-id {found.address}000001", f"{base} planet {planet_text(found)}",
+        f"{base} engine {Path(ENGINE).name}", f"{base} transit prefix 10.14.0.0/29", f"{base} transit site {router.number}",
+        f"{base} address {loopback(router)}/32", f"{base} remote {other.name} prefix {loopback(other)}/32",
+    ])  # fmt: skip
+
+
+def test_from_no_root_to_traffic_and_on_without_the_controller(two: list[Router], made: Controller) -> None:
+    network = f"{made.address}000001"
+    r1, r2 = two
+    r1.must_configure(configuration(r1, r2, made))
+    r2.must_configure(configuration(r2, r1, made))
+
+    r1.wait(lambda: words(r1) == ["no root"] * 2, what="no root")
+    entry = raw(r1)
+    assert (entry["state"], entry["instances_up"]) == ("down", 0)
+    assert entry["warnings"] == ["zt0/1 and zt0/2 reach no root: let UDP from ports 9993 and 9994 out to the roots, and back"]
+    assert "no root" in show(r1, "instances", "--bundle", "zt0")
+
+    made.start()
+    r1.wait(lambda: words(r1) == ["not found"] * 2, timeout=40, what="network not found")
+    assert f"controller {made.address} has no network {network}" in raw(r1)["warnings"][0]
+
+    made.add_network(network, NETWORK_MTU)
+    nodes: dict[str, list[str]] = {}
+    for router in two:
+        router.wait(lambda r=router: words(r) == ["unauthorized"] * 2, timeout=40, what="waiting for authorization")
+        nodes[router.name] = [i["node"] for i in raw(router)["instances"]]
+        listed = ", ".join(nodes[router.name])
+        assert raw(router)["warnings"] == [
+            f"zt0/1 and zt0/2 wait for authorization: authorize members {listed} of network {network} at its controller"
+        ]
+        assert raw(router)["to_authorize"] == [{"network": network, "nodes": nodes[router.name]}]
+        assert f"wait for authorization: authorize members {listed}" in " ".join(show(router, "summary").split())
+        for what in ("bundle", "instances"):
+            assert f"\n  {' '.join(nodes[router.name])}\n" in show(router, what, "--bundle", "zt0")
+    assert made.members(network) == {node for found in nodes.values() for node in found}
+
+    # One side alone: authorized, but there is nobody at the other end yet.
+    for node in nodes["R1"]:
+        made.authorize(network, node)
+    r1.wait(lambda: words(r1) == ["no path"] * 2, timeout=40, what="authorized without a path")
+    assert "have no path to R2 yet" in raw(r1)["warnings"][0]
+
+    for node in nodes["R2"]:
+        made.authorize(network, node)
+    for router in two:
+        router.wait(lambda r=router: paths_up(r) == 2, timeout=40, what="2 paths up")
+    reach(r1, loopback(r1), loopback(r2))
+    assert words(r1) == ["up", "up"] and raw(r1)["warnings"] == [] and raw(r1)["state"] == "up"
+    for k in (1, 2):
+        device = r1.json(["ip", "-j", "addr", "show", "dev", f"zt0p{k}"])[0]
+        assert device["mtu"] == TAP_MTU
+        own = [a["local"] for a in device["addr_info"] if a["family"] == "inet"]
+        assert own == [f"10.14.0.{4 * k - 3}"]
+
+    made.stop()
+    reach(r2, loopback(r2), loopback(r1))
+    assert paths_up(r1) == paths_up(r2) == 2 and words(r1) == ["up", "up"]
