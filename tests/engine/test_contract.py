@@ -6,6 +6,7 @@ second time, independently of the library, so that the two writers check each ot
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import re
@@ -14,8 +15,9 @@ import signal
 import socket
 import struct
 import subprocess
+import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -178,19 +180,38 @@ def escape(value: bytes) -> bytes:
     return b"".join(table.get(c, bytes([c])) for c in value)
 
 
-def link(a: Node, b: Node, underlay: tuple[str, str], mtu: int = 1394) -> None:
-    """Make two nodes known to each other without a controller."""
+def endpoint(address: str) -> bytes:
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    return (b"\4" if family == socket.AF_INET else b"\6") + socket.inet_pton(family, address) + struct.pack(">H", PORT)
+
+
+def world(kind: int, number: int, roots: list[bytes]) -> bytes:
+    return struct.pack(">BQQ", kind, number, 1) + os.urandom(64) + bytes(96) + bytes([len(roots)]) + b"".join(roots)
+
+
+def root(identity: str, addresses: Sequence[str] = ()) -> bytes:
+    node_address, _, key = identity.split(":")
+    binary = bytes.fromhex(node_address) + b"\0" + bytes.fromhex(key) + b"\0"
+    return binary + bytes([len(addresses)]) + b"".join(endpoint(a) for a in addresses)
+
+
+def tries(node: Node, peer: str, addresses: Sequence[str]) -> None:
+    """Where a node looks for its peer, in local.conf."""
+    virtual = {peer[:10]: {"try": [f"{address}/{PORT}" for address in addresses]}}
+    node.write_conf(physical={"10.14.0.0/28": {"blacklist": True}}, virtual=virtual)
+
+
+def link(a: Node, b: Node, underlay: tuple[Sequence[str], Sequence[str]], mtu: int = 1394) -> None:
+    """Make two nodes known to each other without a controller; ``underlay`` is where each is looked for."""
     identities = [node.generate() for node in (a, b)]
-    blob = b""
-    for identity, address in zip(identities, underlay, strict=True):
-        node_address, _, key = identity.split(":")
-        family = socket.AF_INET6 if ":" in address else socket.AF_INET
-        blob += bytes.fromhex(node_address) + b"\0" + bytes.fromhex(key) + b"\0" + b"\1"
-        blob += (b"\4" if family == socket.AF_INET else b"\6") + socket.inet_pton(family, address) + struct.pack(">H", PORT)
-    planet = struct.pack(">BQQ", 1, 77, 1) + os.urandom(64) + bytes(96) + b"\2" + blob
     for own, other, node in ((0, 1, a), (1, 0, b)):
-        (node.home / "planet").write_bytes(planet)
         mine, theirs = identities[own][:10], identities[other][:10]
+        (node.home / "moons.d").mkdir(exist_ok=True)
+        (node.home / "planet").write_bytes(world(1, 77, [root(identities[own])]))
+        # First without endpoints, so that it may be anywhere; then with them, so that it is looked for there.
+        known = [root(identities[other]), *([] if OURS else [root(identities[other], underlay[other])])]
+        moon = world(127, 0x77 << 40 | int(theirs, 16), known) + b"\0\0"
+        (node.home / f"moons.d/000077{theirs}.moon").write_bytes(moon)
         rules = bytes.fromhex(f"9805{mine}9805{theirs}00000100")
         values = {"v": b"7", "nwid": NETWORK.encode(), "ts": b"1", "ctmd": b"6ddd00", "r": b"1", "id": mine.encode(),
                   "f": b"2", "ml": b"20", "t": b"1", "n": b"test", "mtu": f"{mtu:x}".encode(), "R": rules}  # fmt: skip
@@ -198,7 +219,7 @@ def link(a: Node, b: Node, underlay: tuple[str, str], mtu: int = 1394) -> None:
         (node.home / "networks.d" / f"{NETWORK}.conf").write_bytes(conf)
         (node.home / "networks.d" / f"{NETWORK}.local.conf").write_text("allowManaged=0\nallowGlobal=0\nallowDefault=0\n")
         (node.home / "devicemap").write_text(f"{NETWORK}=zt0p1\n")
-        node.write_conf(physical={"10.14.0.0/28": {"blacklist": True}})
+        tries(node, theirs, underlay[other])
 
 
 def mac(identity: str) -> str:
@@ -238,7 +259,9 @@ def reaches(a: Node, target: str = "10.14.0.2") -> bool:
 
 @pytest.fixture
 def pair(engine: str, hosts: tuple[Host, Host], tmp_path: Path) -> Callable[..., tuple[Node, Node]]:
-    def make(underlay: tuple[str, str] = ("198.51.100.1", "198.51.100.2"), second: str | None = None) -> tuple[Node, Node]:
+    def make(
+        underlay: tuple[Sequence[str], Sequence[str]] = (["198.51.100.1"], ["198.51.100.2"]), second: str | None = None
+    ) -> tuple[Node, Node]:
         a, b = Node(engine, hosts[0], tmp_path / "a"), Node(second or engine, hosts[1], tmp_path / "b")
         link(a, b, underlay)
         bring_up(a, b)
@@ -434,7 +457,7 @@ def test_a_link_without_a_controller_over_ipv4(pair: Callable[..., tuple[Node, N
     a, b = pair()
     code, peers = a.get("/peer")
     (peer,) = (p for p in peers if p["address"] == (b.home / "identity.public").read_text()[:10])
-    assert peer["role"] == "PLANET" and any(p["address"] == "198.51.100.2/9993" for p in peer["paths"])
+    assert peer["role"] == "MOON" and any(p["address"] == "198.51.100.2/9993" for p in peer["paths"])
     assert {"lastReceive", "lastSend", "active", "expired", "preferred"} <= set(peer["paths"][0])
     (network,) = a.get("/network")[1]
     assert (network["status"], network["portDeviceName"], network["mtu"]) == ("OK", "zt0p1", 1394)
@@ -445,7 +468,7 @@ def test_a_link_without_a_controller_over_ipv4(pair: Callable[..., tuple[Node, N
 def test_a_link_over_ipv6(pair: Callable[..., tuple[Node, Node]], hosts: tuple[Host, Host]) -> None:
     for host in hosts:
         host.run("ip", "-4", "addr", "flush", "dev", "eth0")
-    pair(underlay=("2001:db8::1", "2001:db8::2"))
+    pair(underlay=(["2001:db8::1"], ["2001:db8::2"]))
 
 
 def test_tcp_flows_and_no_checksum_is_wrong(pair: Callable[..., tuple[Node, Node]]) -> None:
@@ -501,7 +524,7 @@ def test_it_works_with_the_two_capabilities_alone(engine: str, hosts: tuple[Host
     )
     wrapper.chmod(0o755)
     b = Node(str(wrapper), hosts[1], tmp_path / "b")
-    link(a, b, ("198.51.100.1", "198.51.100.2"))
+    link(a, b, (["198.51.100.1"], ["198.51.100.2"]))
     bring_up(a, b)
     wait(lambda: reaches(a), timeout=20, what="echo over the link")
 
@@ -511,3 +534,114 @@ def test_it_stays_small(pair: Callable[..., tuple[Node, Node]]) -> None:
     (pid,) = [p for p in a.pids() if Path(f"/proc/{p}/comm").read_text().strip() != "ip"]
     memory = next(line for line in Path(f"/proc/{pid}/status").read_text().splitlines() if line.startswith("VmRSS"))
     assert int(memory.split()[1]) < 40_000
+
+
+# -- addresses that change
+
+
+def renumber(host: Host, old: str, new: str, without: float = 0) -> None:
+    """Another address on the underlay, after ``without`` seconds with none."""
+    host.run("ip", "addr", "del", f"{old}/24", "dev", "eth0")
+    time.sleep(without)  # this is what is tested: a router that has no address for a while
+    host.run("ip", "addr", "add", f"{new}/24", "dev", "eth0")
+
+
+def longest_silence(a: Node, b: Node, change: Callable[[], None], limit: float) -> float:
+    """Seconds without an answer to echo requests every 100 ms, the worse of both directions, over a change."""
+    command = ["ping", "-D", "-i", "0.1", "-W", "1"]
+    pings = [
+        subprocess.Popen(["ip", "netns", "exec", n.host.name, *command, t], stdout=subprocess.PIPE, text=True)
+        for n, t in ((a, "10.14.0.2"), (b, "10.14.0.1"))
+    ]
+    seen: list[list[float]] = [[], []]
+
+    def read(into: list[float], lines: Iterable[str]) -> None:
+        into += [float(line[1:].partition("]")[0]) for line in lines if "bytes from" in line]
+
+    readers = [threading.Thread(target=read, args=(s, p.stdout)) for s, p in zip(seen, pings, strict=True)]
+    for reader in readers:
+        reader.start()
+    try:
+        for ping in pings:
+            assert ping.poll() is None
+        wait(lambda: reaches(a), timeout=5, what="echo before the change")
+        change()
+        changed = time.time()
+        deadline = changed + limit
+        while time.time() < deadline and not (reaches(a) and reaches(b, "10.14.0.1")):
+            pass
+        time.sleep(2)  # it stays so: no second hole
+    finally:
+        for ping, reader in zip(pings, readers, strict=True):
+            ping.terminate()
+            reader.join()
+            ping.wait()
+    assert all(s and s[-1] > changed for s in seen), f"not back within {limit} s"
+    return max(y - x for s in seen for x, y in itertools.pairwise(s))
+
+
+def test_a_peer_is_heard_from_wherever_it_is(pair: Callable[..., tuple[Node, Node]]) -> None:
+    """Endpoints say where to look first, they are no limit: one that starts anew at another address is heard."""
+    a, b = pair()
+    assert a.stop() in (0, -signal.SIGABRT, 134)
+    renumber(a.host, "198.51.100.1", "198.51.100.11")
+    a.start()
+    lladdr = mac((b.home / "identity.public").read_text())
+
+    def again() -> bool:
+        if has_address(a, 1):
+            a.host.run("ip", "neigh", "replace", "10.14.0.2", "lladdr", lladdr, "dev", "zt0p1", check=False)
+        return reaches(a)
+
+    wait(again, timeout=20, what="echo from the other address")
+
+
+@only_ours
+@pytest.mark.parametrize(
+    ("known", "moved"),
+    [
+        ((["198.51.100.1"], ["198.51.100.2"]), "one"),
+        ((["198.51.100.1"], []), "the one that nobody looks for"),
+        # one has a second address that the other knows, among many that lead nowhere
+        ((["198.51.100.1", "198.51.100.11", *(f"198.51.100.{n}" for n in range(200, 210))], ["198.51.100.2"]), "both"),
+        ((["198.51.100.1"], ["198.51.100.2"]), "one, after 5 s without any"),
+    ],
+    ids=["one", "unknown", "both", "without"],
+)
+def test_another_address_costs_seconds(pair: Callable[..., tuple[Node, Node]], known: tuple[list[str], list[str]], moved: str) -> None:
+    a, b = pair(known)
+    without = 5 if "without" in moved else 0
+
+    def change() -> None:
+        if moved != "the one that nobody looks for":
+            renumber(a.host, "198.51.100.1", "198.51.100.11", without)
+        if moved in ("both", "the one that nobody looks for"):
+            renumber(b.host, "198.51.100.2", "198.51.100.12")
+
+    assert longest_silence(a, b, change, limit=15) < without + 5
+
+
+@only_ours
+@pytest.mark.parametrize("how", ["removed", "filtered"])
+def test_traffic_moves_to_ipv4_where_ipv6_dies(pair: Callable[..., tuple[Node, Node]], how: str) -> None:
+    """The core alone keeps to a dead path for 20 s."""
+    a, b = pair((["198.51.100.1", "2001:db8::1"], ["198.51.100.2", "2001:db8::2"]))
+
+    def change() -> None:
+        for node in (a, b):
+            if how == "removed":
+                node.host.run("ip", "-6", "addr", "flush", "dev", "eth0")
+            else:
+                node.host.run("nft", "add table ip6 t; add chain ip6 t c { type filter hook input priority 0; }; add rule ip6 t c udp dport 9993 drop")
+
+    assert longest_silence(a, b, change, limit=15) < 5
+
+
+@only_ours
+def test_endpoints_are_read_again(engine: str, hosts: tuple[Host, Host], tmp_path: Path) -> None:
+    a, b = Node(engine, hosts[0], tmp_path / "a"), Node(engine, hosts[1], tmp_path / "b")
+    link(a, b, (["203.0.113.1"], ["203.0.113.2"]))
+    bring_up(a, b)
+    assert not reaches(a)
+    tries(a, (b.home / "identity.public").read_text(), ["203.0.113.2", "198.51.100.2"])
+    wait(lambda: reaches(a), timeout=8, what="echo by way of an endpoint that was added")

@@ -56,10 +56,15 @@ struct core_path {
 	uint64_t last_send;
 	uint64_t last_receive;
 	uint64_t trusted_path_id;
-	unsigned char rest[88];
+	unsigned char measures[40];
+	uint8_t scope; /* of the address: global, private … */
+	unsigned char rest[39];
+	int64_t socket;
 	int expired;
 	int preferred;
 };
+static_assert(offsetof(struct core_path, scope) == 192, "core ABI");
+static_assert(offsetof(struct core_path, socket) == 232, "core ABI");
 static_assert(offsetof(struct core_path, last_send) == 128, "core ABI");
 static_assert(offsetof(struct core_path, expired) == 240, "core ABI");
 static_assert(sizeof(struct core_path) == 248, "core ABI");

@@ -27,7 +27,10 @@ struct underlay *underlay_open(unsigned int port);
 bool underlay_rebind(struct underlay *underlay, const struct settings *settings, bool *taken);
 /* Addresses in use with port, at most `most`; returns how many. */
 size_t underlay_addresses(struct underlay *underlay, struct sockaddr_storage *addresses, size_t most);
-/* Gather a packet; socket -1 means every socket of the family. False when there is none. */
+/* Whether a socket with this number is open. */
+bool underlay_has(struct underlay *underlay, int64_t socket);
+/* Gather a packet; socket -1 means every socket of the family, and one that is closed any other of the family.
+ * False when there is none. */
 bool underlay_send(struct underlay *underlay, int64_t socket, const struct sockaddr_storage *to, const void *packet,
                    size_t length);
 /* Receive batches until `stop` is set and underlay_wake is called. */

@@ -1,5 +1,6 @@
 #include "node.h"
 
+#include "contact.h"
 #include "network.h"
 #include "state.h"
 
@@ -21,6 +22,7 @@
 #include <unistd.h>
 
 #define SETTINGS_LIMIT (1 << 20)
+#define LOOP_MS 250      /* the longest sleep of the main loop */
 #define LOOK_MS 2000     /* how often files and multicast groups are looked at without an event */
 
 struct node {
@@ -33,6 +35,7 @@ struct node {
 	volatile int64_t deadline;
 	struct network_host host;
 	struct underlay *underlay;
+	struct contact *contact;
 	pthread_t receiver;
 	int wake, netlink;
 	pthread_mutex_t lock; /* of networks and settings */
@@ -97,14 +100,16 @@ static void on_event(core_node *core, void *user, void *thread, int event, const
 	}
 }
 
-/* No tunnel inside a tunnel: blacklisted prefixes, and every address that one of our own devices has. */
+/* No tunnel inside a tunnel: blacklisted prefixes, and every address that one of our own devices has. The core asks for
+ * each address that a peer is heard from and that is none of its paths', too: a sign that the peer may have moved. */
 static int on_path_check(core_node *core, void *user, void *thread, uint64_t peer, int64_t socket,
                          const struct sockaddr_storage *to) {
-	(void)core, (void)thread, (void)peer, (void)socket;
+	(void)core, (void)thread, (void)socket;
 	struct node *node = user;
 	pthread_mutex_lock(&node->lock);
 	bool excluded = address_excluded(node->settings, to);
 	pthread_mutex_unlock(&node->lock);
+	if (!excluded && node->contact && contact_hint(node->contact, peer)) wake(node);
 	return !excluded;
 }
 
@@ -280,6 +285,8 @@ static bool open_core(struct node *node) {
 		return false;
 	}
 	node->host = (struct network_host){node->core, node->home, &node->deadline};
+	node->contact = contact_new(node->core, node->underlay);
+	if (!node->contact) return false;
 	struct core_status status;
 	ZT_Node_status(node->core, &status);
 	node->address = status.address;
@@ -325,9 +332,11 @@ int node_run(struct node *node) {
 			look_around(node);
 			looked = now;
 		}
+		contact_look(node->contact, node->settings, now_ms());
 		io_flush(NULL);
-		int64_t wait = node->deadline - now_ms();
-		poll(polls, 2, (int)(wait < 1 ? 1 : wait > 250 ? 250 : wait));
+		int64_t wait = node->deadline - now_ms(), most = contact_pause(node->contact);
+		if (most > LOOP_MS) most = LOOP_MS;
+		poll(polls, 2, (int)(wait < 1 ? 1 : wait > most ? most : wait));
 		uint64_t value;
 		if (polls[0].revents) (void)!read(node->wake, &value, sizeof value);
 	}
@@ -346,6 +355,7 @@ void node_delete(struct node *node) {
 	for (size_t i = 0; i < node->network_count; i++) network_leave(node->networks[i]);
 	reap(node);
 	ZT_Node_delete(node->core);
+	contact_free(node->contact);
 	underlay_close(node->underlay);
 	settings_free(node->settings);
 	close(node->wake);

@@ -8,7 +8,7 @@
 
 #define MAX_BINDS 32
 #define MAX_PREFIXES 512
-#define MAX_TRIES 256
+#define MAX_TRIES 1024
 
 struct physical_path {
 	struct prefix prefix;

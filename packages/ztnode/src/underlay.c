@@ -186,6 +186,21 @@ static int socket_of(struct underlay *underlay, int64_t id) {
 	return -1;
 }
 
+/* Where a packet leaves: by its socket, or by another of the family where that is closed because its address has gone. */
+static int socket_for(struct underlay *underlay, const struct message *message) {
+	int fd = socket_of(underlay, message->socket);
+	for (size_t i = 0; fd < 0 && i < underlay->count; i++)
+		if (underlay->bindings[i].address.ss_family == message->to.ss_family) fd = underlay->bindings[i].fd;
+	return fd;
+}
+
+bool underlay_has(struct underlay *underlay, int64_t socket) {
+	pthread_rwlock_rdlock(&underlay->lock);
+	bool found = socket_of(underlay, socket) >= 0;
+	pthread_rwlock_unlock(&underlay->lock);
+	return found;
+}
+
 static void send_singly(int fd, const struct message *message, const unsigned char *bytes) {
 	for (size_t done = 0; done < message->length;) {
 		size_t here = message->length - done < message->segment ? message->length - done : message->segment;
@@ -255,7 +270,7 @@ static void flush_underlay(void) {
 	if (!batch || !batch->count) return;
 	pthread_rwlock_rdlock(&batch->underlay->lock);
 	for (unsigned int i = 0; i < batch->count;) {
-		int fd = socket_of(batch->underlay, batch->messages[i].socket);
+		int fd = socket_for(batch->underlay, &batch->messages[i]);
 		if (fd >= 0 && batch->messages[i].packets == 1) {
 			i += send_plain_run(fd, batch, i);
 			continue;

@@ -1,0 +1,44 @@
+#include "recovery.h"
+
+static int search(struct watch *watch, int64_t now) {
+	watch->searched = now;
+	return RECOVERY_SEARCH;
+}
+
+static int look_for_it(struct watch *watch, bool configured, int64_t now) {
+	if (!watch->down) watch->down = now;
+	watch->asked = watch->waiting = 0;
+	int64_t pause = now - watch->down < RECOVERY_EAGER_FOR ? RECOVERY_EAGER : RECOVERY_STEADY;
+	return configured && (!watch->searched || now - watch->searched >= pause) ? search(watch, now) : 0;
+}
+
+static int give_up(struct watch *watch, int64_t now) {
+	watch->asked = watch->waiting = watch->hinted = 0;
+	return RECOVERY_RESET | search(watch, now);
+}
+
+int recovery_look(struct watch *watch, const struct preferred_path *path, bool configured, bool hinted, int64_t now) {
+	if (now < watch->waiting || now < watch->asked_last || now < watch->searched || now < watch->down || now < watch->hinted)
+		*watch = (struct watch){.node = watch->node}; /* the clock was set back */
+	if (hinted) watch->hinted = now;
+	if (!path->found) return look_for_it(watch, configured, now);
+	watch->down = 0;
+	if (path->gone) return give_up(watch, now);
+	if (path->received != watch->received) {
+		watch->received = path->received;
+		watch->asked = watch->waiting = 0;
+	}
+	if (!watch->waiting && path->sent > path->received) watch->waiting = now;
+	if (watch->asked) {
+		if (now - watch->asked >= RECOVERY_ANSWER) return give_up(watch, now);
+		if (now - watch->asked_last < RECOVERY_AGAIN) return 0;
+		watch->asked_last = now;
+		return RECOVERY_ASK;
+	}
+	bool doubted = watch->waiting && now - watch->waiting >= RECOVERY_SILENT;
+	bool elsewhere = watch->hinted && now - watch->hinted < RECOVERY_HINT && now - path->received >= RECOVERY_HINTED;
+	bool idle = configured && now - path->received >= RECOVERY_IDLE;
+	if (!doubted && !elsewhere && !idle) return 0;
+	watch->asked = watch->asked_last = now;
+	return RECOVERY_ASK;
+}

@@ -1,0 +1,110 @@
+/* A peer's path over time: what is asked, given up and searched. */
+#include "recovery.h"
+
+#include <assert.h>
+#include <stdio.h>
+
+#define START 1700000000000
+
+/* Look every 50 ms from `from` to `to`; the first time that an action is wanted, or -1. */
+static int64_t first(struct watch *watch, struct preferred_path path, bool configured, int64_t from, int64_t to, int action) {
+	for (int64_t now = from; now <= to; now += 50)
+		if (recovery_look(watch, &path, configured, false, now) & action) return now - START;
+	return -1;
+}
+
+static void a_path_that_answers_is_left_alone(void) {
+	struct watch watch = {.node = 1};
+	for (int64_t now = START; now < START + 60000; now += 50) {
+		struct preferred_path path = {.found = true, .sent = now, .received = now - 150};
+		assert(recovery_look(&watch, &path, true, false, now) == 0);
+	}
+}
+
+static void a_silent_path_is_asked_twice_and_given_up(void) {
+	struct watch watch = {.node = 1};
+	struct preferred_path path = {.found = true, .sent = START, .received = START - 10};
+	assert(first(&watch, path, false, START, START + 5000, RECOVERY_ASK) == 1000);
+	assert(first(&watch, path, false, START + 1050, START + 5000, RECOVERY_ASK) == 1300);
+	assert(recovery_look(&watch, &path, false, false, START + 1599) == 0);
+	assert(recovery_look(&watch, &path, false, false, START + 1600) == (RECOVERY_RESET | RECOVERY_SEARCH));
+}
+
+static void an_answer_ends_the_doubt(void) {
+	struct watch watch = {.node = 1};
+	struct preferred_path path = {.found = true, .sent = START, .received = START - 10};
+	assert(first(&watch, path, false, START, START + 5000, RECOVERY_ASK) == 1000);
+	path.received = START + 1040;
+	assert(first(&watch, path, false, START + 1050, START + 60000, RECOVERY_ASK | RECOVERY_RESET) == -1);
+}
+
+static void silence_alone_is_no_doubt_where_nothing_was_sent(void) {
+	struct watch watch = {.node = 1};
+	struct preferred_path path = {.found = true, .sent = START - 10, .received = START};
+	assert(first(&watch, path, false, START, START + 60000, RECOVERY_ASK) == -1);
+	/* but a configured peer is asked, so that its NAT stays open and its end is noticed */
+	assert(first(&watch, path, true, START, START + 60000, RECOVERY_ASK) == 5000);
+}
+
+static void another_address_makes_the_doubt_come_sooner(void) {
+	struct watch watch = {.node = 1};
+	struct preferred_path path = {.found = true, .sent = START, .received = START};
+	/* heard from elsewhere at once, when the old path is not silent yet */
+	assert(recovery_look(&watch, &path, true, true, START) == 0);
+	assert(first(&watch, path, true, START + 50, START + 5000, RECOVERY_ASK) == 250);
+	assert(first(&watch, path, true, START + 300, START + 5000, RECOVERY_RESET) == 850);
+	/* a live path stays, however often */
+	struct watch other = {.node = 2};
+	for (int64_t now = START; now < START + 60000; now += 50) {
+		struct preferred_path live = {.found = true, .sent = now, .received = now - 100};
+		assert(recovery_look(&other, &live, true, true, now) == 0);
+	}
+}
+
+static void a_closed_socket_needs_no_question(void) {
+	struct watch watch = {.node = 1};
+	struct preferred_path path = {.found = true, .gone = true, .sent = START, .received = START};
+	assert(recovery_look(&watch, &path, false, false, START) == (RECOVERY_RESET | RECOVERY_SEARCH));
+}
+
+static void a_lost_peer_is_searched_eagerly_and_then_steadily(void) {
+	struct watch watch = {.node = 1};
+	struct preferred_path none = {.found = false};
+	int searches = 0;
+	for (int64_t now = START; now < START + 20000; now += 50)
+		if (recovery_look(&watch, &none, true, false, now) & RECOVERY_SEARCH) searches++;
+	assert(searches == 20 + 5);
+	struct watch unknown = {.node = 2}; /* the core looks for those */
+	assert(first(&unknown, none, false, START, START + 20000, RECOVERY_SEARCH) == -1);
+	/* lost again after it was back: eagerly again, at once */
+	struct preferred_path path = {.found = true, .sent = START + 60000, .received = START + 60000};
+	assert(recovery_look(&watch, &path, true, false, START + 60000) == 0);
+	assert(recovery_look(&watch, &none, true, false, START + 60050) == RECOVERY_SEARCH);
+	assert(first(&watch, none, true, START + 60100, START + 70000, RECOVERY_SEARCH) == 60550);
+}
+
+static void a_clock_that_is_set_back_stops_nothing(void) {
+	struct watch watch = {.node = 1};
+	struct preferred_path none = {.found = false};
+	assert(recovery_look(&watch, &none, true, false, START) == RECOVERY_SEARCH);
+	assert(recovery_look(&watch, &none, true, false, START - 3600000) == RECOVERY_SEARCH);
+	/* a path whose times lie in the future is asked about as any other */
+	struct preferred_path path = {.found = true, .sent = START + 10, .received = START};
+	int64_t earlier = START - 3600000;
+	int wanted = 0;
+	for (int64_t now = earlier; now < earlier + 3000; now += 50) wanted |= recovery_look(&watch, &path, true, false, now);
+	assert(wanted & RECOVERY_ASK);
+}
+
+int main(void) {
+	a_path_that_answers_is_left_alone();
+	a_silent_path_is_asked_twice_and_given_up();
+	an_answer_ends_the_doubt();
+	silence_alone_is_no_doubt_where_nothing_was_sent();
+	another_address_makes_the_doubt_come_sooner();
+	a_closed_socket_needs_no_question();
+	a_lost_peer_is_searched_eagerly_and_then_steadily();
+	a_clock_that_is_set_back_stops_nothing();
+	puts("ok");
+	return 0;
+}
