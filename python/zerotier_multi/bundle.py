@@ -12,6 +12,7 @@ from zerotier_multi import names, world
 from zerotier_multi.cpu import parse_cpu_list
 from zerotier_multi.errors import Problem, refuse_if_any
 from zerotier_multi.identity import PublicIdentity
+from zerotier_multi.plan import CLAMP_TO_PMTU, NO_CLAMP
 from zerotier_multi.transit import DEFAULT_LENGTH, IPAddress, IPInterface, IPNetwork, Transit
 
 T = TypeVar("T")
@@ -97,6 +98,7 @@ class Bundle:
     health_multiplier: int = 3
     controller_free: bool = False
     planet: str | None = None  # path of a file, or base64 text
+    adjust_mss: tuple[str | int, ...] = (CLAMP_TO_PMTU, CLAMP_TO_PMTU)  # IPv4, IPv6
 
     @property
     def path(self) -> str:
@@ -202,6 +204,13 @@ def _choice(*words: str) -> Callable[[str], str]:
     return convert
 
 
+_MSS_REMEDY = "give clamp-mss-to-pmtu, disable or 536 to 65535 bytes"
+
+
+def _mss(text: str) -> str | int:
+    return text if text in (CLAMP_TO_PMTU, NO_CLAMP) else number(536, 65535)(text)
+
+
 def _affinity(text: str) -> str | tuple[int, ...]:
     return text if text in (AUTO, "none") else parse_cpu_list(text)
 
@@ -257,6 +266,9 @@ def parse_bundle(name: str, tree: ConfigTree) -> Bundle:
         ),
         health_multiplier=health.one("multiplier", number(2, 10), "give 2 to 10", Bundle.health_multiplier),
         controller_free=top.has("controller-free"),
+        adjust_mss=tuple(
+            top.level(family).one("adjust-mss", _mss, _MSS_REMEDY, CLAMP_TO_PMTU) for family in ("ip", "ipv6")
+        ),
     )
     fields["planet"] = _planet(top)
     instances = top.one(

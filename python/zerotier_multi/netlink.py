@@ -1,4 +1,4 @@
-"""Route netlink on the wire: messages, attributes, requests, dumps and errors. What they mean is :mod:`rtnl`.
+"""Netlink on the wire: messages, attributes, requests, dumps and errors. What they mean is :mod:`rtnl`.
 
 Own code, because Debian 12's pyroute2 (0.7.2) knows no next-hop objects and costs the daemon 27 MB.
 Formats: linux/netlink.h, rtnetlink(7).
@@ -15,6 +15,8 @@ from dataclasses import dataclass
 NLM_F_REQUEST, NLM_F_ACK, NLM_F_DUMP = 0x01, 0x04, 0x300
 NLM_F_REPLACE, NLM_F_EXCL, NLM_F_CREATE = 0x100, 0x200, 0x400
 NLA_F_NESTED = 0x8000
+
+NETLINK_ROUTE, NETLINK_NETFILTER = 0, 12  # linux/netlink.h
 
 _NLMSG_ERROR, _NLMSG_DONE = 2, 3
 _NLM_F_DUMP_INTR, _NLM_F_CAPPED, _NLM_F_ACK_TLVS = 0x10, 0x100, 0x200
@@ -78,8 +80,8 @@ def split(data: bytes) -> Iterator[tuple[int, int, int, bytes]]:
         offset += length + 3 & ~3
 
 
-def _open() -> socket.socket:
-    sock = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC, socket.NETLINK_ROUTE)
+def _open(protocol: int = NETLINK_ROUTE) -> socket.socket:
+    sock = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC, protocol)
     sock.bind((0, 0))
     return sock
 
@@ -155,8 +157,8 @@ def _raise_for(content: bytes, flags: int) -> None:
 class EventSocket:
     """Notifications of the kernel for a set of multicast groups; non-blocking, for a selector."""
 
-    def __init__(self, groups: list[int]) -> None:
-        self._socket = _open()
+    def __init__(self, groups: list[int], protocol: int = NETLINK_ROUTE) -> None:
+        self._socket = _open(protocol)
         self._socket.setblocking(False)
         self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 20)
         for group in groups:

@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 SCHEMA = 1
+CLAMP_TO_PMTU, NO_CLAMP = "clamp-mss-to-pmtu", "disable"  # adjust-mss, where it is no number
 
 
 class PlanError(ValueError):
@@ -111,6 +112,7 @@ class Plan:
     auto_weights: bool = False  # shares of the paths follow what is measured
     engine_reason: str = ""  # why the engine was taken, such as "auto"; empty where it is configured
     planet: str = ""  # private roots: their planet file as base64 text
+    adjust_mss: tuple[str | int, ...] = (CLAMP_TO_PMTU, CLAMP_TO_PMTU)  # of forwarded TCP over IPv4 and IPv6, bytes
 
     def instance(self, number: int) -> InstancePlan | None:
         """The instance with that number, or None."""

@@ -86,6 +86,7 @@ def make_plan(
         auto_weights=bundle.weights == "auto",
         engine_reason=engine_reason,
         planet=base64.b64encode(planet).decode(),
+        adjust_mss=bundle.adjust_mss,
     )
 
 

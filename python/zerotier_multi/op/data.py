@@ -43,6 +43,7 @@ def bundle(snapshot: Snapshot, plan: Plan) -> Data:
         "addresses": list(plan.addresses),
         "vrf": plan.vrf,
         "mtu": _mtu(snapshot, plan),
+        "adjust_mss": [{"family": f, "mss": mss} for f, mss in zip((4, 6), plan.adjust_mss, strict=True)],
         "controller_free": plan.controller_free,
         "networks": list(dict.fromkeys(i.network_id for i in plan.instances)),
         "engine": plan.instances[0].engine if plan.instances else None,

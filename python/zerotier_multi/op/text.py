@@ -19,6 +19,7 @@ from zerotier_multi.op.table import (
     table,
     wrap,
 )
+from zerotier_multi.plan import CLAMP_TO_PMTU, NO_CLAMP
 
 Data = dict[str, Any]
 _GROUPS = {True: "resilient", False: "plain; the kernel has no resilient ones"}
@@ -88,6 +89,7 @@ def bundle(data: Data, colour: bool) -> str:
             ("Addresses", ", ".join(data["addresses"]) or "-"),
             ("VRF", dash(data["vrf"])),
             ("Transit MTU", f"{data['mtu']} bytes" if data["mtu"] else "-"),
+            ("Adjust MSS", _mss(data["adjust_mss"])),
             ("Mode", "controller-free" if data["controller_free"] else "with a controller"),
             ("Networks", ", ".join(data["networks"]) or "-"),
             ("Engine", _engine(data)),
@@ -115,6 +117,14 @@ def _engine(data: Data) -> str:
         return "-"
     name = data["engine"].rpartition("/")[2]
     return f"{name} ({data['engine_reason']})" if data["engine_reason"] else name
+
+
+def _mss(entries: Sequence[Data]) -> str:
+    words = {CLAMP_TO_PMTU: "to path MTU", NO_CLAMP: "off"}
+    found = {entry["family"]: words.get(entry["mss"], f"{entry['mss']} bytes") for entry in entries}
+    if len(set(found.values())) == 1:
+        return found[4]
+    return ", ".join(f"IPv{family} {text}" for family, text in found.items())
 
 
 def _hash(data: Data) -> str:

@@ -29,6 +29,7 @@ from zerotier_multi.pathd.hooks import Hooks
 from zerotier_multi.pathd.inotify import FileWatch
 from zerotier_multi.pathd.kernel import describe, observe, perform, supports_resilient_groups
 from zerotier_multi.pathd.metrics import MetricsFile
+from zerotier_multi.pathd.mss import Mss, ruleset
 from zerotier_multi.pathd.plans import Plans
 from zerotier_multi.pathd.prober import Prober
 from zerotier_multi.pathd.quiet import wait_until_quiet
@@ -93,6 +94,7 @@ class Daemon:
         self._sysctls = Sysctls(names.STATE_FILE.parent / "sysctls.json")
         self._zones = Zones()
         self._gateways = uplinks.Gateways()
+        self._mss = Mss()
         self._since = Since(names.STATE_FILE.parent / "since.json")
         self._plans = Plans()
         self._plan_list: list[Plan] = []
@@ -116,6 +118,8 @@ class Daemon:
         self._selector.register(self._events, selectors.EVENT_READ, self._kernel_event)
         self._watch = FileWatch([self._sysctls.path(name) for name in GLOBAL])
         self._selector.register(self._watch, selectors.EVENT_READ, self._sysctl_event)
+        if self._mss.events:
+            self._selector.register(self._mss.events, selectors.EVENT_READ, self._nft_event)
         self._prober = Prober(self._selector, self.reconcile, self._use)
         self._weights = Weights(self._prober, self._rtnl.buckets, self._respread)
         self._hangs = Hangs(self._selector, self._kill_hung)
@@ -164,6 +168,10 @@ class Daemon:
     def _sysctl_event(self) -> None:
         self._watch.drain()
         self.reconcile()
+
+    def _nft_event(self) -> None:
+        if self._mss.touched():
+            self.reconcile()
 
     def _signals(self) -> None:
         """Signals wake the selector through a socket pair, so that none is lost between two waits."""
@@ -292,9 +300,10 @@ class Daemon:
         filters = {device: self._sysctls.read(f"net/ipv4/conf/{device}/rp_filter") for device in used}
         loose = uplinks.loose(used, filters, self._sysctls.read(RP_FILTER_ALL) or "0")
         refused, drifted = self._sysctls.hold({**router_wide(self._plan_list), **loose})
-        for sentence in drifted:
+        unclamped, changed = self._mss.hold(ruleset(self._plan_list, want.devices), now)
+        for sentence in (*drifted, *changed):
             log.warning("%s", sentence)
-        problems += refused
+        problems += refused + unclamped
         vrfs = {name for name, link in have.links.items() if link.table is not None}
         problems += self._zones.hold(want.zones, vrfs, now)
         todo = actions(want, have)

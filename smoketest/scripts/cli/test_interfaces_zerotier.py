@@ -117,6 +117,12 @@ def members(bundle='zt0'):
     return {name: mtu for name, mtu in devices().items() if name.startswith(f'{bundle}p')}
 
 
+def clamping():
+    """Rules that set the MSS of forwarded connections."""
+    text = root('nft', 'list', 'table', 'inet', 'zerotier_multi', check=False)
+    return [line.strip() for line in text.splitlines() if 'maxseg' in line]
+
+
 def addresses(device):
     """Addresses of a device that are not link-local."""
     found = ip('addr', 'show', 'dev', device) if device in devices() else []
@@ -275,6 +281,7 @@ class ZeroTierInterfaceTest(VyOSUnitTestSHIM.TestCase):
         self.eventually(processes, [])
         self.eventually(lambda: [k for k, v in units('ActiveState').items() if v['ActiveState'] != 'inactive'], [])
         self.eventually(devices, {})
+        self.eventually(clamping, [])
         self.assertEqual(objects(), {})
         self.assertEqual({**routes(), **routes(6)}, {})
         self.assertEqual(routes_for_frr() + routes_for_frr(6), [])
@@ -549,6 +556,31 @@ class ZeroTierInterfaceTest(VyOSUnitTestSHIM.TestCase):
         self.cli_commit()
         self.eventually(members, {'zt0p1': MTU, 'zt0p2': MTU})
         self.settled([1, 2])
+
+    def test_29_zerotier_adjust_mss(self):
+        before = self.running_example(2)
+        rules = {
+            f'meta nfproto ipv{family} tcp option maxseg size set {size}'
+            for family, headers in ((4, 40), (6, 60)) for size in ('rt mtu', MTU - headers)
+        }  # fmt: skip
+        self.eventually(lambda: set(clamping()), rules)
+        self.cli_set(zt0 + ['ip', 'adjust-mss', '1200'])
+        self.cli_set(zt0 + ['ipv6', 'adjust-mss', 'disable'])
+        self.cli_commit()
+        self.eventually(clamping, ['meta nfproto ipv4 tcp option maxseg size set 1200'])
+        self.cli_set(zt0 + ['ip', 'adjust-mss', 'disable'])
+        self.cli_set(zt0 + ['ipv6', 'adjust-mss', 'clamp-mss-to-pmtu'])
+        self.cli_commit()
+        self.eventually(lambda: set(clamping()), {rule for rule in rules if 'ipv6' in rule})
+        root('nft', 'delete', 'table', 'inet', 'zerotier_multi')
+        self.eventually(lambda: set(clamping()), {rule for rule in rules if 'ipv6' in rule})
+        self.refused_at_set('zt0', 'ip', 'adjust-mss', '535')
+        self.refused_at_set('zt0', 'ipv6', 'adjust-mss', '65536')
+        self.refused_at_set('zt0', 'ip', 'adjust-mss', 'auto')
+        self.cli_set(zt0 + ['ipv6', 'adjust-mss', 'disable'])
+        self.cli_commit()
+        self.eventually(lambda: 'zerotier_multi' in root('nft', 'list', 'tables'), False)
+        self.assertEqual(pids(), before)
 
     def test_28_zerotier_description(self):
         before = self.running_example(1, 'description to-the-branch')
