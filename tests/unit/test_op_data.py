@@ -54,6 +54,23 @@ def test_without_the_daemon_the_kernel_says_which_paths_are_up() -> None:
     assert entry(replace(seen, kernel=Kernel()))["state"] == "down"
 
 
+def test_peers_whose_hello_cannot_be_read_are_named() -> None:
+    unit = PLAN.instances[0].unit
+
+    def warnings(*senders: str, age: int = 5) -> list[str]:
+        unread = [{"address": node, "count": 3, "last": 1000_000 - age * 1000} for node in senders]
+        answer = replace(box().answers[unit], status={"address": "00000000a1", "clock": 1000_000, "unreadHello": unread})
+        return entry(box(answers={**box().answers, unit: answer}))["warnings"]
+
+    sentence = (
+        "zt0/1 gets encrypted HELLO from {}, which ztnode cannot read, so there is no path; set encryptedHelloEnabled "
+        "to false there, or interfaces zerotier zt0 engine zerotier-one with 1.16 or later"
+    )
+    assert warnings() == [] and warnings("89e92ceee5", age=700) == []
+    assert warnings("89e92ceee5") == [sentence.format("89e92ceee5")]
+    assert warnings(*(f"89e92ceee{k}" for k in range(5))) == [sentence.format("89e92ceee0, 89e92ceee1, 89e92ceee2 and 2 more")]
+
+
 def test_what_is_wrong_is_said() -> None:
     unit = PLAN.instances[1].unit
     dead = box(units={**box().units, unit: Unit("failed")})

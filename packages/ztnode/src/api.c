@@ -31,6 +31,17 @@ static json_t *address_json(const struct sockaddr_storage *address) {
 	return json_string(text);
 }
 
+/* Nodes whose encrypted HELLO could not be read. */
+static json_t *unread_json(struct api *api) {
+	struct hello_sender senders[HELLO_SENDERS];
+	size_t count = hello_unread(node_hello(api->node), senders);
+	json_t *list = json_array();
+	for (size_t i = 0; i < count; i++)
+		json_array_append_new(list, json_pack("{s:o, s:i, s:I}", "address", hex(senders[i].node, 10), "count",
+		                                      (int)senders[i].count, "last", (json_int_t)senders[i].last));
+	return list;
+}
+
 static json_t *status_json(struct api *api) {
 	struct sockaddr_storage addresses[64];
 	size_t count = underlay_addresses(node_underlay(api->node), addresses, 64);
@@ -45,6 +56,7 @@ static json_t *status_json(struct api *api) {
 	    "versionRev", core_version[2], "versionBuild", 0, "version", version, "clock", (json_int_t)now_ms(), "config",
 	    "settings", "primaryPort", (int)node_port(api->node), "allowTcpFallbackRelay", 0, "portMappingEnabled", 0,
 	    "softwareUpdate", "disable", "listeningOn", listening);
+	json_object_set_new(status, "unreadHello", unread_json(api));
 	return status;
 }
 

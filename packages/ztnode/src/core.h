@@ -143,4 +143,13 @@ int ZT_Node_setPhysicalPathConfiguration(core_node *node, const struct sockaddr_
                                          const struct core_path_config *config);
 void ZT_version(int *major, int *minor, int *revision);
 
+/* Inside of the core, under the names that its C++ has in the library: X25519 with SHA-512 over the result, and AES-256
+ * (an object of CORE_AES_SIZE bytes, aligned to 16) in its portable form. */
+#define CORE_AES_SIZE 576
+void core_agree(const unsigned char private_key[64], const unsigned char public_key[64], void *key, unsigned int length)
+    __asm__("_ZN8ZeroTier6C255195agreeERKNS0_7PrivateERKNS0_6PublicEPvj");
+void core_aes_init(void *aes, const unsigned char key[32]) __asm__("_ZN8ZeroTier3AES8p_initSWEPKh");
+void core_aes_encrypt(const void *aes, const unsigned char in[16], unsigned char out[16])
+    __asm__("_ZNK8ZeroTier3AES11p_encryptSWEPKhPh");
+
 #endif

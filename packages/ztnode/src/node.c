@@ -36,6 +36,7 @@ struct node {
 	struct network_host host;
 	struct underlay *underlay;
 	struct contact *contact;
+	struct hello *hello;
 	pthread_t receiver;
 	int wake, netlink;
 	pthread_mutex_t lock; /* of networks and settings */
@@ -133,6 +134,9 @@ static int on_path_lookup(core_node *core, void *user, void *thread, uint64_t pe
 static void packet_in(void *context, int64_t socket, const struct sockaddr_storage *from, const unsigned char *packet,
                       size_t length) {
 	struct node *node = context;
+	unsigned char plain[HELLO_MAX];
+	size_t opened = hello_is_encrypted(packet, length) ? hello_open(node->hello, packet, length, plain, now_ms()) : 0;
+	if (opened) packet = plain, length = opened;
 	int result = ZT_Node_processWirePacket(node->core, NULL, now_ms(), socket, from, packet, (unsigned int)length,
 	                                       &node->deadline);
 	if (result >= 100 && result < 1000) {
@@ -291,7 +295,8 @@ static bool open_core(struct node *node) {
 	ZT_Node_status(node->core, &status);
 	node->address = status.address;
 	snprintf(node->public_identity, sizeof node->public_identity, "%s", status.public_identity);
-	return true;
+	node->hello = hello_new(status.secret_identity);
+	return node->hello != NULL;
 }
 
 struct node *node_start(const char *home, unsigned int port) {
@@ -358,6 +363,7 @@ void node_delete(struct node *node) {
 	contact_free(node->contact);
 	underlay_close(node->underlay);
 	settings_free(node->settings);
+	hello_free(node->hello);
 	close(node->wake);
 	close(node->netlink);
 	free(node);
@@ -371,6 +377,7 @@ uint64_t node_address(const struct node *node) { return node->address; }
 const char *node_public_identity(const struct node *node) { return node->public_identity; }
 bool node_online(const struct node *node) { return node->online; }
 struct underlay *node_underlay(struct node *node) { return node->underlay; }
+struct hello *node_hello(struct node *node) { return node->hello; }
 
 void node_device(struct node *node, uint64_t nwid, char name[IFNAMSIZ]) {
 	name[0] = 0;

@@ -3,6 +3,7 @@
 #define ZTNODE_NODE_H
 
 #include "core.h"
+#include "hello.h"
 #include "io.h"
 #include "settings.h"
 
@@ -28,6 +29,7 @@ uint64_t node_address(const struct node *node);
 const char *node_public_identity(const struct node *node);
 bool node_online(const struct node *node);
 struct underlay *node_underlay(struct node *node);
+struct hello *node_hello(struct node *node);
 /* Name of the TAP of a network, empty when it has none. */
 void node_device(struct node *node, uint64_t nwid, char name[IFNAMSIZ]);
 bool node_join(struct node *node, uint64_t nwid);

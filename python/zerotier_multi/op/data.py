@@ -11,6 +11,7 @@ from typing import Any
 from zerotier_multi import membership
 from zerotier_multi.cpu import format_cpu_list
 from zerotier_multi.membership import Member
+from zerotier_multi.op.hello import unread_sentence
 from zerotier_multi.op.peer import peer_node, underlay
 from zerotier_multi.op.snapshot import Counters, Snapshot
 from zerotier_multi.plan import InstancePlan, PathPlan, Plan
@@ -295,6 +296,8 @@ def bundle_warnings(snapshot: Snapshot, plan: Plan) -> list[str]:
             found.append(f"{name} runs but does not answer; see: journalctl -u {_short(instance)}")
         elif instance.device not in snapshot.kernel.links and not _waits(snapshot, plan, instance):
             found.append(f"{name} runs but has no device {instance.device}; is the network id right?")
+        if unread := unread_sentence(name, f"interfaces zerotier {plan.bundle}", snapshot.answer(instance).status):
+            found.append(unread)
         if instance.unit in snapshot.broken_identities:
             found.append(f"the identity of {name} is corrupt: {instance.home}/identity.secret")
     found += membership.sentences(_members(snapshot, plan))

@@ -1,0 +1,23 @@
+"""Peers whose encrypted HELLO ztnode could not read, as sentences; pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+RECENT_MS = 600_000  # a sender that has been silent for ten minutes is no longer named
+SHOWN = 3  # node ids in a sentence; the senders are not authenticated, so there may be any number
+
+
+def unread_sentence(instance: str, bundle_path: str, status: Mapping[str, Any] | None) -> str | None:
+    """Who cannot be understood, out of the status of an instance such as ``zt0/1``; None when there is nobody."""
+    status = status or {}
+    clock = status.get("clock", 0)
+    recent = [s["address"] for s in status.get("unreadHello") or [] if clock - s["last"] <= RECENT_MS]
+    if not recent:
+        return None
+    names = ", ".join(sorted(recent)[:SHOWN]) + (f" and {len(recent) - SHOWN} more" if len(recent) > SHOWN else "")
+    return (
+        f"{instance} gets encrypted HELLO from {names}, which ztnode cannot read, so there is no path; set "
+        f"encryptedHelloEnabled to false there, or {bundle_path} engine zerotier-one with 1.16 or later"
+    )
