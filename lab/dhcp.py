@@ -19,7 +19,7 @@ _UNIT = """[Unit]
 Description=DHCP client on %i
 
 [Service]
-ExecStart=/sbin/dhclient -4 -d -pf /run/dhclient_%i.pid -lf /run/dhclient_%i.leases %i
+ExecStart=/sbin/dhclient -4 -d -pf /run/dhclient.%i.pid -lf /var/lib/dhcp/dhclient.%i.leases %i
 Restart=always
 RestartSec=1
 

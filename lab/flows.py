@@ -1,4 +1,4 @@
-"""Many small UDP flows between two routers, echoed, and what happens to each while something breaks.
+"""Many small UDP flows between two routers, or hosts behind them, echoed, and what happens to each while something breaks.
 
 Each flow sends every 10 ms from a port of its own and notes when the echoes come: so a gap in either direction
 shows, to 10 ms.
@@ -10,6 +10,7 @@ import json
 import subprocess
 from dataclasses import dataclass
 
+from lab.lan import Lan
 from lab.router import Router
 from lab.scenario import loopback
 
@@ -109,9 +110,15 @@ class Flows:
     """
 
     def __init__(
-        self, client: Router, server: Router, count: int = 32, *, first: int = 20000, addresses: tuple[str, str] | None = None
+        self,
+        client: Router | Lan,
+        server: Router | Lan,
+        count: int = 32,
+        *,
+        first: int = 20000,
+        addresses: tuple[str, str] | None = None,
     ) -> None:
-        own, other = addresses or (loopback(client), loopback(server))
+        own, other = addresses or (_address(client), _address(server))
         self.devices = [
             (_device(client, own, first + n, other, PORT), _device(server, other, PORT, own, first + n)) for n in range(count)
         ]
@@ -119,7 +126,7 @@ class Flows:
         assert self._server.stdout and self._server.stdout.readline() == "ready\n"
         command = ["/usr/bin/python3", "-c", _CLIENT, own, other, str(PORT), str(first), str(count), str(PERIOD)]
         self._client = subprocess.Popen(
-            client.command(["setpriv", "--pdeathsig", "KILL", *command]),
+            _command(client, ["setpriv", "--pdeathsig", "KILL", *command]),
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
         )  # fmt: skip
         assert self._client.stdout and self._client.stdout.readline() == "ready\n"
@@ -137,8 +144,16 @@ class Flows:
             process.wait()
 
 
-def _device(router: Router, source: str, sport: int, target: str, dport: int) -> str:
-    answer = router.json(
-        ["ip", "-j", "route", "get", target, "from", source, "ipproto", "17", "sport", str(sport), "dport", str(dport)]
-    )
+def _address(end: Router | Lan) -> str:
+    return end.address if isinstance(end, Lan) else loopback(end)
+
+
+def _command(end: Router | Lan, command: list[str]) -> list[str]:
+    return end.router.command(end.command(command)) if isinstance(end, Lan) else end.command(command)
+
+
+def _device(end: Router | Lan, source: str, sport: int, target: str, dport: int) -> str:
+    router, way = (end.router, ["iif", end.device]) if isinstance(end, Lan) else (end, [])
+    flow = ["from", source, *way, "ipproto", "17", "sport", str(sport), "dport", str(dport)]
+    answer = router.json(["ip", "-j", "route", "get", target, *flow])
     return str(answer[0]["dev"])
