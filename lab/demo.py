@@ -1,4 +1,4 @@
-"""``make demo``: two routers, the example, and what more instances bring."""
+"""``make demo``: two routers with a LAN each, the example, and what more instances bring to the hosts behind them."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 from lab.lab import Lab
+from lab.lan import Lan
 from lab.process import LabError
 from lab.router import Router
 from lab.scenario import (
@@ -44,12 +45,13 @@ class Row:
     cpu: list[float]
 
 
-def measure(r1: Router, r2: Router, instances: int) -> Row:
-    """One run of iperf3 over the loopback addresses; another try with other ports when a path got no flow."""
+def measure(here: Lan, there: Lan, instances: int) -> Row:
+    """One run of iperf3 from host to host; another try with other ports when a path got no flow."""
+    r1 = here.router
     for port in (20000, 22000, 24000):
         pids = processes(r1)
         bytes_before, cpu_before = member_bytes(r1), cpu_seconds(r1, pids.values())
-        report = iperf(r1, r2, flows=FLOWS, seconds=SECONDS, source=loopback(r1), target=loopback(r2), port=port)
+        report = iperf(here, there, flows=FLOWS, seconds=SECONDS, source=here.address, target=there.address, port=port)
         cpu_after = cpu_seconds(r1, pids.values())
         spread = shares(bytes_before, member_bytes(r1))
         if min(spread.values()) > 0.005:
@@ -103,7 +105,7 @@ def commit_times(routers: list[Router]) -> tuple[float, float]:
 
 def table(rows: list[Row]) -> Table:
     """The figures; the ratio is what counts, the machine is what it is."""
-    found = Table(title=f"iperf3 -P {FLOWS} -t {SECONDS} between the loopback addresses, R1 to R2, both on this machine")
+    found = Table(title=f"iperf3 -P {FLOWS} -t {SECONDS} from a host behind R1 to one behind R2, all on this machine")
     for heading in ("instances", "Mbit/s", "to 1", "bytes per path", "retransmits", "CPU per process (R1)"):
         found.add_column(heading, justify="right")
     for row in rows:
@@ -137,15 +139,19 @@ def main() -> int:
 
             step("file system of the routers (built once, then cached)")
             with Lab([Path(name) for name in sys.argv[1:]]) as lab:
-                step("boot two routers")
+                step("boot two routers, each with a host in a LAN behind it")
                 routers = lab.add_routers(["R1", "R2"])
                 r1, r2 = routers
+                here, there = Lan(r1), Lan(r2)
                 step("commit the example on each, exchange identities, wait for the paths")
                 connect(routers, MOST)
+                for near, far in ((here, there), (there, here)):
+                    near.router.must_configure(f"set interfaces zerotier zt0 remote {far.router.name} prefix {far.prefix}")
+                here.reach(there.address)
                 for instances in (1, 2, MOST):
                     step(f"{instances} instance(s): commit, wait, iperf3")
                     set_instances(routers, instances)
-                    rows.append(measure(r1, r2, instances))
+                    rows.append(measure(here, there, instances))
                     if paths_up(r1) != instances or min(rows[-1].shares.values()) <= 0:
                         failures.append(f"with {instances} instances not every path carried traffic")
                 step("look for plaintext on the underlay")

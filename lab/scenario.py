@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from lab.lan import Lan
 from lab.process import LabError
 from lab.router import Router
 
@@ -158,9 +159,9 @@ def cpu_seconds(router: Router, pids: Iterable[int]) -> dict[int, float]:
 
 
 def iperf(
-    client: Router, server: Router, *, flows: int, seconds: int, source: str, target: str, port: int = 20000
+    client: Router | Lan, server: Router | Lan, *, flows: int, seconds: int, source: str, target: str, port: int = 20000
 ) -> dict[str, Any]:
-    """Run iperf3 TCP from one router to another and return its report; ``port`` is the first client port.
+    """Run iperf3 TCP from one router or host to another and return its report; ``port`` is the first client port.
 
     Fixed client ports make the spread over the paths repeatable where the kernel's hash seed can be set. They lie below
     the kernel's range for unbound sockets (32768 up), or iperf3's own control connection may have taken one of them.
