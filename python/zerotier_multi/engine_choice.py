@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from pathlib import PurePath
 
 from zerotier_multi.bundle import AUTO, Bundle
 from zerotier_multi.errors import Problem
@@ -16,6 +17,10 @@ from zerotier_multi.errors import Problem
 ZTNODE, ZEROTIER_ONE = "ztnode", "zerotier-one"
 MAX_LISTEN = 32  # addresses of one instance that ztnode binds (settings.h: MAX_BINDS)
 MAX_PREFIXES = 512  # prefixes that ztnode keeps off the underlay (settings.h: MAX_PREFIXES)
+
+# Engines that follow addresses of the underlay by themselves when these move, their own ones and those of others. The
+# instances of any other are restarted (pathd/recovery.py).
+FOLLOW_ADDRESSES = frozenset({ZTNODE})
 
 OwnAddresses = Mapping[str, str]  # node address -> instance, such as zt0/2
 
@@ -34,6 +39,11 @@ class Choice:
 
     program: str  # absolute path
     reason: str = ""
+
+
+def follows_addresses(program: str) -> bool:
+    """Whether an engine, given by its path, needs no restart when addresses move."""
+    return PurePath(program).name in FOLLOW_ADDRESSES
 
 
 def _own_controller(bundle: Bundle, own: OwnAddresses) -> Iterable[str]:

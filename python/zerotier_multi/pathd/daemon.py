@@ -12,18 +12,19 @@ import signal
 import socket
 import sys
 import time
+from collections.abc import Sequence
 from typing import Any
 
 from systemd import daemon as sd
 
 from zerotier_multi import names, rtnl, systemd
 from zerotier_multi.netlink import EventSocket, Message
-from zerotier_multi.pathd import journal, uplinks
+from zerotier_multi.pathd import events, journal, recovery, uplinks
 from zerotier_multi.pathd.actions import actions
 from zerotier_multi.pathd.chronicle import Chronicle
 from zerotier_multi.pathd.control import ControlSocket
 from zerotier_multi.pathd.desired import Observed, Share, desired_state, group_id
-from zerotier_multi.pathd.events import Seen, bundle_word, hang, revival
+from zerotier_multi.pathd.events import Event, Seen, bundle_word, hang, revival
 from zerotier_multi.pathd.hangs import Hangs
 from zerotier_multi.pathd.hooks import Hooks
 from zerotier_multi.pathd.inotify import FileWatch
@@ -103,6 +104,8 @@ class Daemon:
         self._waiting_since: dict[int, float] = {}  # group -> when it began to wait for its members
         self._revival = Revival()
         self._losses = Revival(first=LOSS)
+        self._recovery = recovery.Recovery()
+        self._been_up = {path for path, word in self._since.states().items() if word == "up"}  # at any time
         self._problems: list[str] = []
         self._observed = Observed()
         self._used: set[int] = set()  # next hops that are in a group
@@ -149,6 +152,8 @@ class Daemon:
                 self._weights.work(now)
             if any(at <= now for at in self._alarms()):
                 self.reconcile()
+            elif (due := self._recovery.wake) is not None and due <= now:
+                self._recover(now)
             self._metrics.work(self.status)
             if now >= self._told_at + WATCHDOG:
                 self._told_at = now
@@ -263,6 +268,7 @@ class Daemon:
         self._retry = now + RETRY if problems else None
         self._audit_at = now + AUDIT
         self._revive(now)
+        self._recover(now)
 
     def _pass(self) -> tuple[bool, list[str]]:
         """One look and what follows from it: whether anything was done, and what went wrong."""
@@ -339,11 +345,12 @@ class Daemon:
         for device in self._losses.due(missing & self._seen, now):
             # Dead ones are systemd's to start again, as long as it does.
             if self._runs(instances[device][1].unit):
-                self._start_again(*instances[device])
+                plan, instance = instances[device]
+                self._start_again([instance], revival(plan.bundle, instance))
         for device in self._revival.due(missing, now):
             plan, instance = instances[device]
             if device in self._seen or plan.controller_free or not self._runs(instance.unit):
-                self._start_again(plan, instance)
+                self._start_again([instance], revival(plan.bundle, instance))
 
     @staticmethod
     def _runs(unit: str) -> bool:
@@ -352,13 +359,36 @@ class Daemon:
         except systemd.SystemdError:
             return False
 
-    def _start_again(self, plan: Plan, instance: InstancePlan) -> None:
-        self._chronicle.tell(revival(plan.bundle, instance))
+    def _start_again(self, instances: Sequence[InstancePlan], *events: Event) -> None:
+        for event in events:
+            self._chronicle.tell(event)
+        units = [instance.unit for instance in instances]
         try:
-            systemd.systemctl("reset-failed", instance.unit, check=False)
-            systemd.systemctl("restart", "--no-block", instance.unit)
+            systemd.systemctl("reset-failed", *units, check=False)  # else systemd refuses too many starts in a row
+            systemd.systemctl("restart", "--no-block", *units)
         except systemd.SystemdError as error:
             log.warning("%s", error)
+
+    def _recover(self, now: float) -> None:
+        """Restart what does not follow moved addresses by itself; nothing is waited for here."""
+        instances = {i.device: (plan, i) for plan in self._plan_list for i in plan.instances}
+        self._been_up |= self._up
+        there = recovery.underlay(self._observed.links, self._observed.local)
+        looked = recovery.situations(
+            self._plan_list, self._observed.links, there, self._prober.silent_since, self._up, self._been_up
+        )
+        orders = self._recovery.work(looked, now, self._empty)
+        if orders.restart:
+            chosen = [(*instances[device], cause) for device, cause in orders.restart]
+            told = (events.recovery(plan.bundle, instance, cause) for plan, instance, cause in chosen)
+            self._start_again([instance for _plan, instance, _cause in chosen], *told)
+        if orders.drain:
+            self._drained.update({d: (self._observed.links[d].index, now + DRAIN_LIMIT) for d in orders.drain})
+            self.reconcile()
+
+    def _empty(self, device: str) -> bool:
+        paths = [path.nexthop_id for plan in self._plan_list for path in plan.paths if path.device == device]
+        return self._prober.empty(paths)
 
     def _use(self, bundle: str, instance: int) -> float | None:
         return self._weights.use(names.unit_name(bundle, instance))
@@ -385,7 +415,7 @@ class Daemon:
 
     def _timeout(self) -> float:
         now = time.monotonic()
-        helpers = (self._prober.wake, self._hangs.wake, self._weights.wake, self._metrics.wake)
+        helpers = (self._prober.wake, self._hangs.wake, self._weights.wake, self._metrics.wake, self._recovery.wake)
         moments = [*self._alarms(), *(at for at in helpers if at is not None)]
         return max(0.0, min([WATCHDOG, *(at - now for at in moments)]))
 

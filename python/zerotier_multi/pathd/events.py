@@ -13,7 +13,7 @@ from zerotier_multi.plan import InstancePlan, PathPlan, Plan
 
 WARNING, NOTICE, INFO = 4, 5, 6  # priorities of syslog(3)
 
-REVIVED, KILLED = "instance-revived", "instance-killed"
+REVIVED, KILLED, RESTARTED = "instance-revived", "instance-killed", "instance-restarted"
 
 # What the daemon knows of a path before its probes say anything.
 _NOT_PROBED = ("no device", "waiting", "drained")
@@ -177,6 +177,11 @@ def revival(bundle: str, instance: InstancePlan) -> Event:
 def hang(bundle: str, instance: InstancePlan) -> Event:
     """The daemon kills an instance, so that systemd starts it again."""
     return _intervention(KILLED, bundle, instance, "killed", "it runs but does not answer")
+
+
+def recovery(bundle: str, instance: InstancePlan, cause: str) -> Event:
+    """The daemon restarts an instance whose engine does not follow addresses by itself."""
+    return _intervention(RESTARTED, bundle, instance, "restarted", cause)
 
 
 def _intervention(kind: str, bundle: str, instance: InstancePlan, done: str, cause: str) -> Event:

@@ -164,6 +164,11 @@ class Health:
         return not self.up and self._row >= self.multiplier
 
     @property
+    def silent_since(self) -> float | None:
+        """Since when a path is down, as long as no answer comes over it again; else None."""
+        return self.since if not self.up and self._row == 0 else None
+
+    @property
     def wake(self) -> float | None:
         """When :meth:`judge` may say something new without another answer."""
         if self.held:

@@ -177,6 +177,15 @@ class Prober:
         state = self._states.get(path)
         return (state.health.rtt, state.health.loss()) if state else (None, None)
 
+    def silent_since(self, path: int) -> float | None:
+        """Since when (monotonic) a path is down without any answer; None where it is not, or is not probed."""
+        state = self._states.get(path)
+        return state.health.silent_since if state else None
+
+    def empty(self, paths: Iterable[int]) -> bool:
+        """Whether the peers that speak to us send nothing more over these paths."""
+        return self._peers_have_left(paths)
+
     def remote_use(self, path: int) -> float | None:
         """Share of the time, 0 to 1, in which the instance at the other end of a path works; None where it does not tell."""
         state = self._states.get(path)

@@ -1,0 +1,220 @@
+"""Which instances are started anew because their engine cannot follow addresses that move; pure.
+
+zerotier-one 1.14 looks for changed addresses of its own every 30 s, and holds on to a path that is dead for up to 20 s
+(measured: a NAT's new port was followed after that time). A process that is new knows what there is, and calls the others
+at once.
+
+An instance over which nothing goes is restarted as soon as that may help: at once where addresses have changed since it
+was started, else when a path has been silent for :data:`FIRST` seconds, then less and less often. One that still carries
+other paths is drained first, and those of a bundle go one after the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+
+from zerotier_multi.engine_choice import follows_addresses
+from zerotier_multi.homefiles import TUNNEL_PREFIXES
+from zerotier_multi.names import is_our_device
+from zerotier_multi.plan import InstancePlan, Plan
+from zerotier_multi.rtnl import Address, Link
+
+FIRST, LONGEST = 1.5, 300.0  # seconds that a path is silent before the first restart; most between two
+UNSEEN = 30.0  # seconds before the first one for a path that has never been up: its remote may not be there yet
+PAUSE = 2.0  # seconds between two restarts because of addresses
+GOOD = 10.0  # seconds without a silent path after which the next one is a first one again
+NOTICED = 40.0  # seconds after which an engine has seen a change of addresses by itself
+DRAIN = 0.7  # seconds that a drained instance is waited for
+STEP = 0.05  # seconds between two looks whether it is empty
+TURN = 10.0  # seconds that the others of a bundle wait for one that was restarted
+
+
+@dataclass(frozen=True)
+class Situation:
+    """One instance at one look. ``index`` is the ifindex of its device, None where there is none."""
+
+    bundle: str
+    index: int | None
+    addresses: frozenset[str]  # of the underlay that it could be bound to
+    silent: Mapping[int, float]  # paths without answers -> since when
+    carrying: frozenset[int]  # paths that are up
+    names: Mapping[int, str] = field(default_factory=dict)  # path -> its remote
+
+
+@dataclass(frozen=True)
+class Orders:
+    """What is to be done now: devices to drain, and devices to restart with the reason for each."""
+
+    drain: tuple[str, ...] = ()
+    restart: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass
+class _Record:
+    index: int | None
+    known: frozenset[str]  # addresses that its process is taken to know
+    current: frozenset[str]
+    changed_at: float
+    restarted_at: float
+    delay: float = FIRST
+    good_since: float | None = None
+
+
+@dataclass
+class _Turn:
+    device: str
+    index: int | None  # of the device before
+    cause: str
+    carried: frozenset[int]
+    began: float
+    draining: bool = True
+
+
+def underlay(links: Mapping[str, Link], addresses: Iterable[Address]) -> dict[str, frozenset[str]]:
+    """Addresses by device that an engine binds to: none of ours, of tunnels or of the router itself."""
+    found = {}
+    for name, link in links.items():
+        if name != "lo" and not is_our_device(name) and not name.startswith(TUNNEL_PREFIXES):
+            found[name] = frozenset(a.interface.partition("/")[0] for a in addresses if a.index == link.index)
+    return found
+
+
+def bindable(instance: InstancePlan, addresses: Mapping[str, Collection[str]]) -> frozenset[str]:
+    """Those of the underlay's addresses that an instance may use."""
+    devices = addresses if instance.source_interface is None else [instance.source_interface]
+    every = {address for device in devices for address in addresses.get(device, ())}
+    return frozenset(every & set(instance.listen) if instance.listen else every)
+
+
+class Recovery:
+    """Keeps what is known of each instance; times are seconds of one clock."""
+
+    def __init__(self) -> None:
+        self._records: dict[str, _Record] = {}
+        self._turns: dict[str, _Turn] = {}  # by bundle
+        self.wake: float | None = None  # when :meth:`work` may say something new without a change
+
+    def work(self, situations: Mapping[str, Situation], now: float, empty: Callable[[str], bool]) -> Orders:
+        """Orders of this moment, by the situations of all instances that it is asked for, known by their devices.
+
+        ``empty`` tells whether nothing comes over a drained device any more. What is ordered is taken for done.
+        """
+        for gone in self._records.keys() - situations.keys():
+            del self._records[gone]
+        drain: list[str] = []
+        restart: list[tuple[str, str]] = []
+        moments: list[float] = []
+        for device, seen in situations.items():
+            record = self._look(device, seen, now)
+            due, cause = self._due(record, seen, now)
+            if due is None:
+                continue
+            if due > now:
+                moments.append(due)
+            elif (turn := self._turns.get(seen.bundle)) and turn.device == device:
+                continue
+            elif not seen.carrying:
+                restart.append((device, cause))
+                self._restarted(record, seen, now)
+            elif turn is None:
+                self._turns[seen.bundle] = _Turn(device, seen.index, cause, seen.carrying, now)
+                drain.append(device)
+        for bundle, turn in list(self._turns.items()):
+            moments.append(self._turn(bundle, turn, situations.get(turn.device), now, empty, restart))
+        self.wake = min(moments, default=None)
+        return Orders(tuple(drain), tuple(restart))
+
+    def _look(self, device: str, seen: Situation, now: float) -> _Record:
+        fresh = _Record(seen.index, seen.addresses, seen.addresses, now - NOTICED, now - LONGEST)
+        record = self._records.setdefault(device, fresh)
+        if seen.index is not None and seen.index != record.index:
+            # Another process, whoever has started it.
+            record.index, record.known = seen.index, seen.addresses
+        if seen.addresses != record.current:
+            record.current, record.changed_at = seen.addresses, now
+        if seen.silent:
+            record.good_since = None
+        elif record.good_since is None:
+            record.good_since = now
+        if record.good_since is not None:
+            if now - max(record.good_since, record.changed_at) >= NOTICED:
+                record.known = record.current
+            if now - record.good_since >= GOOD:
+                record.delay = FIRST
+        return record
+
+    @staticmethod
+    def _due(record: _Record, seen: Situation, now: float) -> tuple[float | None, str]:
+        """When an instance is to be restarted as things are, and why; None where that would bring nothing."""
+        if not seen.silent or not seen.addresses or seen.index is None:
+            return None, ""
+        if seen.addresses != record.known:
+            return record.restarted_at + PAUSE, _changes(record.known, seen.addresses)
+        path = min(seen.silent, key=lambda path: seen.silent[path])
+        due = max(seen.silent[path], record.restarted_at) + record.delay
+        return due, f"no answer over its path to {seen.names.get(path, 'the remote')}"
+
+    @staticmethod
+    def _restarted(record: _Record, seen: Situation, now: float) -> None:
+        if seen.addresses == record.known:
+            record.delay = min(record.delay * 2, LONGEST)
+        record.known, record.restarted_at = seen.addresses, now
+
+    def _turn(
+        self, bundle: str, turn: _Turn, seen: Situation | None, now: float, empty: Callable[[str], bool],
+        restart: list[tuple[str, str]],
+    ) -> float:  # fmt: skip
+        """Go on with the instance of a bundle whose turn it is; when to look again."""
+        if seen is None:
+            del self._turns[bundle]
+            return now
+        if turn.draining:
+            if now < turn.began + DRAIN and not (now >= turn.began + STEP and empty(turn.device)):
+                return now + STEP
+            turn.draining = False
+            restart.append((turn.device, turn.cause))
+            self._restarted(self._records[turn.device], seen, now)
+        back = seen.index not in (None, turn.index) and turn.carried <= seen.carrying
+        if back or now >= turn.began + TURN:
+            del self._turns[bundle]
+            return now
+        return turn.began + TURN
+
+
+def _changes(before: frozenset[str], after: frozenset[str]) -> str:
+    gone, come = sorted(before - after), sorted(after - before)
+    parts = [f"{', '.join(some)} {word}" for some, word in ((gone, "gone"), (come, "new")) if some]
+    return f"addresses of the underlay changed ({'; '.join(parts)}) and it has a path without an answer"
+
+
+def situations(
+    plans: Iterable[Plan],
+    links: Mapping[str, Link],
+    addresses: Mapping[str, Collection[str]],
+    silent_since: Callable[[int], float | None],
+    up: Collection[int],
+    been_up: Collection[int],
+) -> dict[str, Situation]:
+    """Every instance whose engine needs a restart to follow addresses, by its device."""
+    found = {}
+    for plan in plans:
+        for instance in plan.instances:
+            if follows_addresses(instance.engine):
+                continue
+            paths = [p for p in plan.paths if p.instance == instance.number]
+            silent = {}
+            for path in paths:
+                if (since := silent_since(path.nexthop_id)) is not None:
+                    seen = path.nexthop_id in been_up
+                    silent[path.nexthop_id] = since if seen else since + UNSEEN - FIRST
+            link = links.get(instance.device)
+            found[instance.device] = Situation(
+                plan.bundle,
+                link.index if link else None,
+                bindable(instance, addresses),
+                silent,
+                frozenset(p.nexthop_id for p in paths if p.nexthop_id in up),
+                {p.nexthop_id: p.remote for p in paths},
+            )
+    return found

@@ -1,0 +1,158 @@
+"""When instances are restarted because addresses have moved."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import pytest
+
+from zerotier_multi.engine_choice import follows_addresses
+from zerotier_multi.pathd.recovery import (
+    DRAIN,
+    FIRST,
+    GOOD,
+    LONGEST,
+    NOTICED,
+    PAUSE,
+    STEP,
+    TURN,
+    Recovery,
+    Situation,
+    underlay,
+)
+from zerotier_multi.rtnl import Address, Link
+
+OLD, NEW = frozenset({"198.51.100.1"}), frozenset({"198.51.100.7"})
+
+
+def one(
+    index: int | None = 5, addresses: frozenset[str] = OLD, silent: float | None = None, up: Iterable[int] = (), bundle: str = "zt0"
+) -> Situation:
+    return Situation(bundle, index, addresses, {} if silent is None else {1: silent}, frozenset(up), {1: "R2"})
+
+
+def orders(recovery: Recovery, now: float, empty: bool = True, **seen: Situation) -> tuple[list[str], list[str]]:
+    found = recovery.work(seen, now, lambda _device: empty)
+    return list(found.drain), [device for device, _cause in found.restart]
+
+
+def test_only_ztnode_follows_by_itself() -> None:
+    assert follows_addresses("/usr/sbin/ztnode") and not follows_addresses("/usr/sbin/zerotier-one")
+
+
+def test_a_changed_address_and_a_silent_path_restart_at_once() -> None:
+    recovery = Recovery()
+    assert orders(recovery, 100.0, zt0p1=one(up=[1])) == ([], [])
+    assert orders(recovery, 110.0, zt0p1=one(addresses=NEW, up=[1])) == ([], []), "it still carries"
+    found = recovery.work({"zt0p1": one(addresses=NEW, silent=110.6)}, 110.6, lambda _d: True)
+    assert found.restart == (
+        ("zt0p1", "addresses of the underlay changed (198.51.100.1 gone; 198.51.100.7 new) and it has a path without an answer"),
+    )
+    assert orders(recovery, 110.7, zt0p1=one(addresses=NEW, silent=110.6)) == ([], []), "once"
+
+
+def test_without_any_address_nothing_is_restarted_until_one_comes() -> None:
+    recovery = Recovery()
+    orders(recovery, 0.0, zt0p1=one(up=[1]))
+    for now in (1.0, 5.0, 20.0):
+        assert orders(recovery, now, zt0p1=one(addresses=frozenset(), silent=0.6)) == ([], [])
+        assert recovery.wake is None
+    assert orders(recovery, 20.1, zt0p1=one(addresses=NEW, silent=0.6)) == ([], ["zt0p1"])
+
+
+def test_the_same_address_again_is_a_matter_of_time() -> None:
+    recovery = Recovery()
+    orders(recovery, 0.0, zt0p1=one(up=[1]))
+    orders(recovery, 1.0, zt0p1=one(addresses=frozenset(), silent=0.6))
+    assert orders(recovery, 6.0, zt0p1=one(silent=0.6)) == ([], ["zt0p1"]), "its socket may be another"
+
+
+def test_a_silent_path_restarts_less_and_less_often() -> None:
+    recovery, now, moments = Recovery(), 0.0, []
+    index = 5
+    while now < 2000.0:
+        if orders(recovery, now, zt0p1=one(index, silent=0.0))[1]:
+            moments.append(now)
+            index += 1
+        now = recovery.wake if recovery.wake and recovery.wake > now else now + 0.1
+    waits = [b - a for a, b in zip([0.0, *moments], moments, strict=False)]
+    assert waits[:4] == pytest.approx([FIRST, 2 * FIRST, 4 * FIRST, 8 * FIRST], abs=0.2)
+    assert max(waits) == pytest.approx(LONGEST, abs=0.2) and len(moments) < 15
+
+
+def test_a_path_that_was_good_for_a_while_begins_anew() -> None:
+    recovery = Recovery()
+    for now in (0.0, 2.0, 5.0, 11.5):
+        orders(recovery, now, zt0p1=one(silent=0.0))
+    orders(recovery, 12.0, zt0p1=one(up=[1]))
+    orders(recovery, 12.0 + GOOD, zt0p1=one(up=[1]))
+    fell = 13.0 + GOOD
+    assert orders(recovery, fell + FIRST - 0.1, zt0p1=one(silent=fell)) == ([], [])
+    assert orders(recovery, fell + FIRST, zt0p1=one(silent=fell)) == ([], ["zt0p1"])
+
+
+def test_an_address_that_came_while_all_was_well_is_known_after_a_while() -> None:
+    both = OLD | NEW
+    recovery = Recovery()
+    orders(recovery, 0.0, zt0p1=one(up=[1]))
+    orders(recovery, 1.0, zt0p1=one(addresses=both, up=[1]))
+    orders(recovery, 1.0 + NOTICED, zt0p1=one(addresses=both, up=[1]))
+    assert orders(recovery, 60.0, zt0p1=one(addresses=both, silent=60.0)) == ([], [])
+
+
+def test_addresses_that_flap_restart_no_oftener_than_a_pause_allows() -> None:
+    recovery = Recovery()
+    orders(recovery, 0.0, zt0p1=one(up=[1]))
+    assert orders(recovery, 1.0, zt0p1=one(addresses=NEW, silent=0.9))[1]
+    assert not orders(recovery, 1.5, zt0p1=one(addresses=OLD, silent=0.9))[1]
+    assert recovery.wake == pytest.approx(1.0 + PAUSE)
+    assert orders(recovery, 1.0 + PAUSE, zt0p1=one(addresses=OLD, silent=0.9))[1]
+
+
+def test_a_process_that_somebody_else_has_started_knows_the_addresses() -> None:
+    recovery = Recovery()
+    orders(recovery, 0.0, zt0p1=one(5, up=[1]))
+    orders(recovery, 1.0, zt0p1=one(None, addresses=NEW, silent=None))
+    assert orders(recovery, 1.2, zt0p1=one(6, addresses=NEW, silent=1.2)) == ([], [])
+
+
+def test_those_that_carry_other_paths_go_in_turn_and_drained() -> None:
+    recovery = Recovery()
+    quiet = {f"zt0p{k}": one(k, up=[9]) for k in (1, 2)}
+    orders(recovery, 0.0, **quiet)
+    silent = {f"zt0p{k}": one(k, silent=1.0, up=[9]) for k in (1, 2)}
+    now = 1.0 + FIRST
+    assert orders(recovery, now, empty=False, **silent) == (["zt0p1"], [])
+    silent["zt0p1"] = one(1, silent=1.0)  # drained: nothing of it is up
+    assert orders(recovery, now + STEP, empty=False, **silent) == ([], [])
+    assert orders(recovery, now + 2 * STEP, empty=True, **silent) == ([], ["zt0p1"])
+    assert orders(recovery, now + 1.0, **{**silent, "zt0p1": one(None)}) == ([], [])
+    back = {**silent, "zt0p1": one(11, up=[1, 9])}
+    assert orders(recovery, now + 2.0, **back) == ([], []), "the next one begins at the next look"
+    assert recovery.wake == now + 2.0
+    assert orders(recovery, now + 2.0, **back) == (["zt0p2"], [])
+    assert orders(recovery, now + 2.0 + DRAIN, empty=False, **{**back, "zt0p2": one(2, silent=1.0)}) == ([], ["zt0p2"])
+
+
+def test_one_that_does_not_come_back_holds_the_others_up_for_a_while_only() -> None:
+    recovery = Recovery()
+    silent = {f"zt0p{k}": one(k, silent=1.0, up=[9]) for k in (1, 2)}
+    orders(recovery, 0.0, **{f"zt0p{k}": one(k, up=[9]) for k in (1, 2)})
+    now = 1.0 + FIRST
+    orders(recovery, now, **silent)
+    orders(recovery, now + DRAIN, **silent)
+    assert orders(recovery, now + TURN - 0.1, **{**silent, "zt0p1": one(None)}) == ([], [])
+    orders(recovery, now + TURN, **{**silent, "zt0p1": one(None)})
+    assert orders(recovery, now + TURN, **{**silent, "zt0p1": one(None)}) == (["zt0p2"], [])
+
+
+def test_an_instance_that_carries_nothing_waits_for_nobody() -> None:
+    recovery = Recovery()
+    seen = {"zt0p1": one(1, silent=1.0, up=[9]), "zt0p2": one(2, silent=1.0)}
+    assert orders(recovery, 5.0, **seen) == (["zt0p1"], ["zt0p2"])
+
+
+def test_addresses_of_tunnels_and_of_our_own_devices_are_not_the_underlay() -> None:
+    links = {name: Link(n, name, None, 1500, True, True) for n, name in enumerate(["lo", "eth0", "zt0", "zt0p1", "wg0", "dum0"])}
+    addresses = [Address(n, f"192.0.2.{n}/24") for n in range(6)]
+    assert underlay(links, addresses) == {"eth0": frozenset({"192.0.2.1"})}
