@@ -5,10 +5,9 @@ R1 is behind a NAT router that gives it its address; both have a LAN with a host
 
 from __future__ import annotations
 
-import json
 import re
-import subprocess
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 from tests.lab.conftest import ENGINE
@@ -17,14 +16,14 @@ from lab import Lab, Router
 from lab.faults import TRANSIT4, TRANSIT6
 from lab.lan import Lan
 from lab.nat import Nat
-from lab.scenario import example, identity_lines, wait_paths
+from lab.scenario import example, identity_lines, loopback, loopback6, wait_paths
 
 ZT = "set interfaces zerotier zt0"
 INSTANCES, MTU, PORT = 2, 1394, 5000
 LEAVE = "\n".join(f"{ZT} {family} adjust-mss disable" for family in ("ip", "ipv6"))
 CLAMP = "delete interfaces zerotier zt0 ip\ndelete interfaces zerotier zt0 ipv6"
 
-# Both ends say how many bytes they had and what SHA-256 those have; the client sends and the server echoes them back.
+# The client sends bytes of its own for every stream; the server answers how many came and what SHA-256 they have.
 _SERVER = """
 import hashlib, json, socket, sys
 server = socket.create_server(("::", int(sys.argv[1])), family=socket.AF_INET6, dualstack_ipv6=True)
@@ -71,13 +70,13 @@ def lans(lab: Lab) -> Iterator[tuple[Lan, Lan]]:
     here, there = Lan(r1), Lan(r2)
     for near, far in ((here, there), (there, here)):
         near.router.must_configure(
-            example(near.router, [far.router], INSTANCES, transit=(TRANSIT4, TRANSIT6), families=(4, 6), engine=ENGINE)
+            example(near.router, [far.router], INSTANCES, transit=(TRANSIT4, TRANSIT6), families=(4, 6), engine=Path(ENGINE).name)
             + "".join(f"{ZT} remote {far.router.name} prefix {prefix}\n" for prefix in (far.prefix, far.prefix6))
         )
     # What is behind a NAT is nowhere to be found; it calls.
     lines = identity_lines(r1, INSTANCES, endpoints=""), identity_lines(r2, INSTANCES, endpoints="4")
     r2.must_configure(lines[0])
-    r1.must_configure("".join(line for line in lines[1].splitlines(keepends=True) if there.gateway not in line))
+    r1.must_configure(lines[1])
     wait_paths([r1, r2], INSTANCES * 2)
     for target in (there.address, there.address6):
         here.reach(target)
@@ -199,6 +198,22 @@ def test_the_mss_is_that_of_the_path_at_both_ends_whoever_clamps_it(
     assert [syn(lans, family, "syn") for family in (4, 6)] == [1200, 1440]
     shown = lans[0].router.run(["ztsh", "show", "zerotier", "zt0"]).stdout
     assert re.search(r"Adjust MSS: +IPv4 1200 bytes, IPv6 off", shown)
+
+
+def test_what_lies_behind_the_far_router_may_take_less_still(lans: tuple[Lan, Lan]) -> None:
+    here, there = lans
+    less = 1300
+    there.router.run(["ip", "link", "set", there.device, "mtu", str(less)])
+    try:
+        for family, headers in ((4, 40), (6, 60)):
+            forget(lans)
+            text = ping(here, family, target(there, family), MTU)
+            sender = loopback(there.router) if family == 4 else loopback6(there.router)
+            assert f"From {sender} " in text and f"mtu={less}" in text.replace("mtu = ", "mtu=")
+            assert syn(lans, family, "syn-ack") == less - headers
+            assert send(lans, family, 1 << 20) == ["same"]
+    finally:
+        there.router.run(["ip", "link", "set", there.device, "mtu", "1500"])
 
 
 def tables(router: Router) -> str:
