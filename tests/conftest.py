@@ -1,17 +1,19 @@
 """Shared by all tests: sessions of ztsh never touch the machine's own configuration; CI skips nothing.
 
 What only ztnode does (docs/engine.md names it) is marked ``only_ztnode`` and is no test of another engine: with
-``ENGINE=zerotier-one`` it is not collected, and the head of the run says how many that are.
+``ENGINE=zerotier-one`` it is not collected, and the head of the run says how many that are. So it is with tests of both
+engines side by side (``both_engines``) where this machine has no zerotier-one.
 """
 
 from __future__ import annotations
 
 import os
+import shutil
 from pathlib import Path
 
 import pytest
 
-_LEFT_OUT = pytest.StashKey[str]()
+_LEFT_OUT = pytest.StashKey[list[str]]()
 
 
 @pytest.fixture(autouse=True, scope="session")
@@ -29,19 +31,24 @@ def _own_places(tmp_path_factory: pytest.TempPathFactory) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "only_ztnode: what ztnode does and zerotier-one does otherwise (docs/engine.md)")
+    config.addinivalue_line("markers", "both_engines: needs zerotier-one beside ztnode, so one on PATH")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     engine = Path(os.environ.get("ENGINE", "ztnode")).name
-    left_out = [item for item in items if engine != "ztnode" and item.get_closest_marker("only_ztnode")]
-    if left_out:
-        items[:] = [item for item in items if item not in left_out]
-        config.hook.pytest_deselected(items=left_out)
-        config.stash[_LEFT_OUT] = f"ENGINE={engine}: {len(left_out)} tests of what only ztnode does are left out"
+    ours = [item for item in items if engine != "ztnode" and item.get_closest_marker("only_ztnode")]
+    both = [item for item in items if not shutil.which("zerotier-one") and item.get_closest_marker("both_engines")]
+    if not ours and not both:
+        return
+    items[:] = [item for item in items if item not in {*ours, *both}]
+    config.hook.pytest_deselected(items=[*ours, *both])
+    told = [f"ENGINE={engine}: {len(ours)} tests of what only ztnode does are left out"] if ours else []
+    told += [f"no zerotier-one on PATH: {len(both)} tests of both engines are left out"] if both else []
+    config.stash[_LEFT_OUT] = told
 
 
 def pytest_report_collectionfinish(config: pytest.Config) -> list[str]:
-    return [told] if (told := config.stash.get(_LEFT_OUT, "")) else []
+    return config.stash.get(_LEFT_OUT, [])
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:

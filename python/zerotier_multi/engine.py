@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import subprocess
 from collections.abc import Iterable
@@ -35,6 +36,8 @@ def generate_identity(program: str, home: Path) -> PublicIdentity:
             umask=0o077,
         )
         identity = PublicIdentity.parse(made[1].read_text())
+        if not made[0].read_text().startswith(f"{identity}:"):
+            raise ValueError("a secret of another identity")
         made[0].chmod(0o600)
         for path in made:
             sync(path)  # a power cut must not leave a name without its key
@@ -42,18 +45,37 @@ def generate_identity(program: str, home: Path) -> PublicIdentity:
         os.replace(made[0], secret)  # last: a home with the secret is complete
         sync(home)
     except (OSError, ValueError, subprocess.SubprocessError) as error:
-        raise IdentityError(f"{program} could not make an identity in {home}: {_reason(error)}") from None
+        raise IdentityError(f"{program} could not make an identity in {home}: {_reason(error, home)}") from None
     finally:
         for path in made:
             path.unlink(missing_ok=True)
     return identity
 
 
-def _reason(error: Exception) -> str:
-    """Why, in the program's own last words where it has said some; it never prints keys."""
+def _reason(error: Exception, home: Path) -> str:
+    """Why, in the program's own last words where it has said some; it never prints keys.
+
+    zerotier-one says nothing and ends with 0 when it cannot write; then the disk is asked.
+    """
     said = error.stderr if isinstance(error, subprocess.CalledProcessError) else None
     lines = said.decode(errors="replace").strip().splitlines() if said else []
-    return lines[-1] if lines else str(getattr(error, "strerror", None) or type(error).__name__)
+    if lines:
+        return lines[-1]
+    refused = error if isinstance(error, OSError) and error.errno != errno.ENOENT else _disk_fault(home)
+    return str(getattr(refused, "strerror", None) or f"it has left no whole identity ({type(error).__name__})")
+
+
+def _disk_fault(home: Path) -> OSError | None:
+    """What the disk says to as much as an identity needs; None where it takes it."""
+    probe = aside(home / "identity.probe")
+    try:
+        probe.write_bytes(bytes(4096))
+        sync(probe)
+    except OSError as error:
+        return error
+    finally:
+        probe.unlink(missing_ok=True)
+    return None
 
 
 def generate_identities(program: str, homes: Iterable[Path]) -> None:

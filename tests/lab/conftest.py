@@ -24,13 +24,17 @@ def packages() -> list[Path]:
 
 
 def new_lab() -> Lab:
-    """A lab with our packages; an engine other than ours comes from this machine's PATH."""
-    programs = {}
-    if ENGINE != "ztnode":
-        path = shutil.which(ENGINE)
-        assert path, f"ENGINE={ENGINE}: no such program on PATH"
-        programs[f"/usr/sbin/{Path(ENGINE).name}"] = Path(path)
-    return Lab(packages(), programs=programs)
+    """A lab with our packages; an engine other than ours comes from this machine's PATH, and is then the only one."""
+    if ENGINE == "ztnode":
+        return Lab(packages())
+    return Lab([deb for deb in packages() if not deb.name.startswith("ztnode_")], programs=programs(ENGINE))
+
+
+def programs(engine: str) -> dict[str, Path]:
+    """Where routers have an engine of this machine's PATH: path there -> path here."""
+    path = shutil.which(engine)
+    assert path, f"{engine}: no such program on PATH"
+    return {f"/usr/sbin/{Path(engine).name}": Path(path)}
 
 
 @pytest.fixture(scope="module")

@@ -107,7 +107,7 @@ def test_a_full_disk_is_named_and_the_next_commit_mends_it(clean: Router) -> Non
     try:
         result = clean.configure(good(clean))
         assert not result.ok and "Traceback" not in result.output
-        assert "No space left on device" in result.output or "could not make an identity" in result.output
+        assert "No space left on device" in result.output
         assert processes(clean) == {}
     finally:
         clean.run(["umount", "/config/zerotier-multi"])
@@ -126,7 +126,7 @@ def test_no_tun_device(clean: Router) -> None:
 def test_no_engine(clean: Router) -> None:
     clean.run(["sh", "-c", "for f in /usr/sbin/ztnode /usr/sbin/zerotier-one; do [ ! -e $f ] || chmod -x $f; done"])
     try:
-        assert "no engine is installed; install ztnode or zerotier-one" in refused(clean, good(clean).replace("engine ztnode", "engine auto"))
+        assert "no engine is installed; install ztnode or zerotier-one" in refused(clean, good(clean))
     finally:
         clean.run(["sh", "-c", "for f in /usr/sbin/ztnode /usr/sbin/zerotier-one; do [ ! -e $f ] || chmod +x $f; done"])
 

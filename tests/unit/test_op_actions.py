@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import inspect
 import os
+import subprocess
 import re
 import subprocess
 from collections.abc import Iterator
@@ -16,7 +17,7 @@ import pytest
 from lxml import etree
 from tests.unit.op_box import PLAN
 from zerotier_multi import restarts
-from zerotier_multi.engine import generate_identity
+from zerotier_multi.engine import IdentityError, generate_identity
 from zerotier_multi.identity import PublicIdentity
 from zerotier_multi.op import actions, gather
 from zerotier_multi.op.errors import NotAllowed, NotConfigured, Unavailable
@@ -120,6 +121,28 @@ def test_an_identity_is_deleted_after_a_yes_and_made_anew(box: Box, monkeypatch:
     assert not (Path(plan.instances[1].home) / "identity.public").exists()
     assert (Path(plan.instances[0].home) / "identity.secret").read_text().startswith("00000000a1")
     assert "cd" * 64 not in "".join(said)
+
+
+def test_why_no_identity_was_made_is_said(tmp_path: Path) -> None:
+    """Also of zerotier-one, which says nothing and ends with 0 when the disk is full."""
+    silent, talker, home = tmp_path / "silent", tmp_path / "talker", tmp_path / "home"
+    silent.write_text("#!/bin/sh\n>$3\n>$4\n")
+    talker.write_text("#!/bin/sh\necho 'cannot write x: Permission denied' >&2; exit 1\n")
+    home.mkdir()
+    for program in (silent, talker):
+        program.chmod(0o755)
+    with pytest.raises(IdentityError, match="cannot write x: Permission denied$"):
+        generate_identity(str(talker), home)
+    with pytest.raises(IdentityError, match=r"it has left no whole identity \(ValueError\)$"):
+        generate_identity(str(silent), home)
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=4k", "none", str(home)], check=True)
+    try:
+        (home / "full").write_bytes(bytes(4096))
+        with pytest.raises(IdentityError, match="could not make an identity in .*: No space left on device$"):
+            generate_identity(str(silent), home)
+        assert [path.name for path in home.iterdir()] == ["full"]
+    finally:
+        subprocess.run(["umount", str(home)], check=True)
 
 
 def test_a_new_identity_leaves_nothing_behind(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
