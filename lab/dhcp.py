@@ -29,9 +29,12 @@ WantedBy=multi-user.target
 
 
 class DhcpServer:
-    """dnsmasq on one device of a network namespace, until :meth:`close`; it tells ``gateway`` as the default router."""
+    """dnsmasq on one device of a network namespace, until :meth:`close`; it tells ``gateway`` as the default router.
 
-    def __init__(self, namespace: str, device: str, prefix: str, gateway: str | None) -> None:
+    Clients renew after ``renew`` seconds, half of the lease unless given.
+    """
+
+    def __init__(self, namespace: str, device: str, prefix: str, gateway: str | None, renew: int | None = None) -> None:
         network = ipaddress.ip_network(prefix)
         self._process = subprocess.Popen(
             [
@@ -40,6 +43,7 @@ class DhcpServer:
                 "--except-interface=lo", "--pid-file=", "--leasefile-ro", "--no-ping", "--dhcp-authoritative",
                 f"--dhcp-range={network[FIRST]},{network[LAST]},{network.netmask},{LEASE}",
                 f"--dhcp-option=option:router{f',{gateway}' if gateway else ''}", "--log-facility=/dev/null",
+                *([f"--dhcp-option=option:T1,{renew}"] if renew else []),
             ],
             stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
         )  # fmt: skip

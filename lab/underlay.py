@@ -123,11 +123,14 @@ class Underlay:
             router.underlay6 = address
 
     @contextmanager
-    def dhcp(self, *routers: Router) -> Iterator[DhcpServer]:
-        """Serve IPv4 addresses of the underlay, from 198.51.100.100 on; ``routers`` give up their own and ask for one."""
+    def dhcp(self, *routers: Router, renew: int | None = None) -> Iterator[DhcpServer]:
+        """Serve IPv4 addresses of the underlay, from 198.51.100.100 on; ``routers`` give up their own and ask for one.
+
+        They renew it after ``renew`` seconds, half of the lease unless given.
+        """
         gateway = f"{PREFIX4}.254"
         self._ip("addr", "add", f"{gateway}/24", "dev", "br0")
-        server = DhcpServer(self.namespace, "br0", f"{PREFIX4}.0/24", gateway)
+        server = DhcpServer(self.namespace, "br0", f"{PREFIX4}.0/24", gateway, renew)
         try:
             for router in routers:
                 router.run(["ip", "-4", "addr", "flush", "dev", "eth0"])

@@ -104,6 +104,10 @@ def default_primary_port(bundle: str) -> int:
 
 # Rules of the instances that are kept to an uplink: behind VRFs (1000) and most that users make, before the main table.
 RULE_PRIORITY = 31354  # and the next one
+# Of a full tunnel: its table (no bundle has an instance 0, so it is no uplink's), and its rules behind those of uplinks.
+FULL_TUNNEL_TABLE = 0x7A000000
+FULL_TUNNEL_PRIORITY = 31360  # and the next four
+REFUSING_METRIC = 4278198272  # of a route that refuses what no other takes, the same that VRFs use
 
 
 def uplink_table(bundle: str, instance: int, device: int) -> int:

@@ -50,7 +50,7 @@ _RTA_GATEWAY, _RTA_MULTIPATH, _RTNH_F_ONLINK = 5, 9, 4
 _FRA_SRC, _FRA_PRIORITY, _FRA_SUPPRESS_PREFIXLEN, _FRA_TABLE = 2, 6, 14, 15
 _FRA_PROTOCOL, _FRA_IP_PROTO, _FRA_SPORT_RANGE, _FR_ACT_TO_TBL = 21, 22, 23, 1
 _RTA_SRC, _RTA_IIF, _RTA_OIF, _RTA_IP_PROTO, _RTA_SPORT, _RTA_DPORT = 2, 3, 4, 27, 28, 29
-_RTN_UNICAST, _RT_SCOPE_UNIVERSE, RT_TABLE_MAIN = 1, 0, 254
+_RTN_UNICAST, _RTN_UNREACHABLE, _RT_SCOPE_UNIVERSE, RT_TABLE_MAIN, RT_TABLE_LOCAL = 1, 7, 0, 254, 255
 _NHA_ID, _NHA_GROUP, _NHA_GROUP_TYPE, _NHA_OIF, _NHA_GATEWAY, _NHA_RES_GROUP = 1, 2, 3, 5, 6, 12
 _NHA_RES_BUCKET = 13
 _NHA_RES_GROUP_BUCKETS, _NHA_RES_GROUP_IDLE_TIMER, _NHA_RES_GROUP_UNBALANCED_TIMER = 1, 2, 3
@@ -150,7 +150,10 @@ class Flow:
 
 @dataclass(frozen=True)
 class Route:
-    """A route over a next-hop group, or (``nexthop_id`` 0) over the device ``index``, there by way of ``via`` if any."""
+    """A route over a next-hop group, or (``nexthop_id`` 0) over the device ``index``, there by way of ``via`` if any.
+
+    One with neither refuses what it takes (unreachable).
+    """
 
     prefix: str
     nexthop_id: int
@@ -163,7 +166,10 @@ class Route:
 
 @dataclass(frozen=True)
 class Rule:
-    """A routing rule: what a UDP port sends from an address is looked up in a table, without its default route if so wanted."""
+    """A routing rule: what a UDP port sends from an address is looked up in a table, without its default route if so wanted.
+
+    Without a port it takes everything, without a source what comes from anywhere.
+    """
 
     family: int  # 4 or 6
     priority: int
@@ -283,10 +289,11 @@ class Rtnl:
         for family in (socket.AF_INET, socket.AF_INET6):
             request = struct.pack("=BBBBBBBBI", family, 0, 0, 0, 0, RT_PROTO, 0, 0, 0)
             for body in self._socket.dump(RTM_GETROUTE, request):
-                _f, length, _s, _tos, table, protocol, _scope, _type, flags = struct.unpack_from("=BBBBBBBBI", body)
+                _f, length, _s, _tos, table, protocol, _scope, kind, flags = struct.unpack_from("=BBBBBBBBI", body)
                 if protocol != RT_PROTO:
                     continue
                 values = attributes(body[12:])
+                bare = _RTA_NH_ID in values or kind != _RTN_UNICAST
                 zero = bytes(4 if family == socket.AF_INET else 16)
                 prefix = f"{ipaddress.ip_address(values.get(_RTA_DST, zero))}/{length}"
                 source = values.get(_RTA_PREFSRC)
@@ -297,8 +304,8 @@ class Rtnl:
                         str(ipaddress.ip_address(source)) if source else None,
                         _u32(values[_RTA_TABLE]) if _RTA_TABLE in values else table,
                         _u32(values[_RTA_PRIORITY]) if _RTA_PRIORITY in values else 0,
-                        0 if _RTA_NH_ID in values else _u32(values.get(_RTA_OIF, bytes(4))),
-                        None if _RTA_NH_ID in values else _gateway(values),
+                        0 if bare else _u32(values.get(_RTA_OIF, bytes(4))),
+                        None if bare else _gateway(values),
                     )
                 )
         return found
@@ -339,15 +346,15 @@ class Rtnl:
                 found.add(Rule(family, _u32(values.get(_FRA_PRIORITY, bytes(4))), source, port, _u32(values[_FRA_TABLE]), suppress))
         return found
 
-    def uplinks(self) -> frozenset[int]:
-        """ifindexes of devices that a default route of the main table leads to, those of bundles not counted."""
-        found: set[int] = set()
-        for family in (socket.AF_INET, socket.AF_INET6):
-            request = struct.pack("=BBBBBBBBI", family, 0, 0, 0, RT_TABLE_MAIN, 0, 0, 0, 0)
+    def uplinks(self) -> frozenset[tuple[int, int]]:
+        """Family (4 or 6) and ifindex of what default routes of the main table lead to, those of bundles not counted."""
+        found: set[tuple[int, int]] = set()
+        for family, number in ((4, socket.AF_INET), (6, socket.AF_INET6)):
+            request = struct.pack("=BBBBBBBBI", number, 0, 0, 0, RT_TABLE_MAIN, 0, 0, 0, 0)
             for body in self._socket.dump(RTM_GETROUTE, request):
                 length, protocol, kind = body[1], body[5], body[7]
                 if length == 0 and protocol != RT_PROTO and kind == _RTN_UNICAST:
-                    found |= {index for index, _via in _ways(attributes(body[12:])) if index}
+                    found |= {(family, index) for index, _via in _ways(attributes(body[12:])) if index}
         return frozenset(found)
 
     def egress(self, flow: Flow, *, iif: int = 0, oif: int = 0) -> int | None:
@@ -506,12 +513,12 @@ class Rtnl:
         network = ipaddress.ip_network(route.prefix)
         family = _family(route.prefix)
         onlink = _RTNH_F_ONLINK if route.via else 0  # an address of DHCP may be a /32
-        body = struct.pack(
-            "=BBBBBBBBI", family, network.prefixlen, 0, 0, 0, RT_PROTO, _RT_SCOPE_UNIVERSE, _RTN_UNICAST, onlink
-        )
+        type_ = _RTN_UNICAST if route.nexthop_id or route.index else _RTN_UNREACHABLE
+        body = struct.pack("=BBBBBBBBI", family, network.prefixlen, 0, 0, 0, RT_PROTO, _RT_SCOPE_UNIVERSE, type_, onlink)
         body += attribute(_RTA_DST, network.network_address.packed) + attribute(_RTA_TABLE, route.table)
         body += attribute(_RTA_PRIORITY, route.metric) if route.metric else b""
-        body += attribute(_RTA_NH_ID, route.nexthop_id) if route.nexthop_id else attribute(_RTA_OIF, route.index)
+        if type_ == _RTN_UNICAST:
+            body += attribute(_RTA_NH_ID, route.nexthop_id) if route.nexthop_id else attribute(_RTA_OIF, route.index)
         body += attribute(_RTA_GATEWAY, _packed(route.via)) if route.via else b""
         if route.source and kind == RTM_NEWROUTE:
             body += attribute(_RTA_PREFSRC, _packed(route.source))

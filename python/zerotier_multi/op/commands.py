@@ -7,10 +7,12 @@ from typing import Any
 from zerotier_multi import names
 from zerotier_multi.cpu import format_cpu_list
 from zerotier_multi.op.data import SCHEMA
-from zerotier_multi.pathd.desired import member_sysctls
+from zerotier_multi.pathd import full_tunnel
+from zerotier_multi.pathd.desired import Desired, Observed, member_sysctls, route_table
+from zerotier_multi.pathd.kernel import rule_command
 from zerotier_multi.pathd.sysctls import router_wide
 from zerotier_multi.plan import GroupPlan, InstancePlan, PathPlan, Plan, RoutePlan
-from zerotier_multi.rtnl import group_members
+from zerotier_multi.rtnl import RT_TABLE_MAIN, group_members
 
 
 def plan_data(plan: Plan) -> dict[str, Any]:
@@ -23,6 +25,7 @@ def plan_data(plan: Plan) -> dict[str, Any]:
         ("next_hops", [_next_hop(path) for path in plan.paths]),
         ("groups", [_group(plan, group) for group in plan.groups]),
         ("routes", [command for route in plan.routes for command in _routes(plan, route)]),
+        ("rules", _rules(plan)),
     ]
     return {
         "schema": SCHEMA,
@@ -77,12 +80,23 @@ def _group(plan: Plan, group: GroupPlan) -> str:
     return f"ip nexthop replace id {group.group_id} group {members}{kind} proto {names.RT_PROTO}"
 
 
+def _rules(plan: Plan) -> list[str]:
+    """Those of a full tunnel. One for each address of the underlay is not among them: addresses come and go."""
+    want = Desired()
+    full_tunnel.add(want, [plan], Observed())
+    refusing = [f"ip route add unreachable {r.prefix} table {r.table} metric {r.metric}" for r in sorted(want.routes, key=str)]
+    return refusing + [rule_command(rule) for rule in sorted(want.rules, key=lambda rule: (rule.family, rule.priority))]
+
+
 def _routes(plan: Plan, route: RoutePlan) -> list[str]:
     """The route, and the one that FRR sees."""
     metric = names.route_metric(route.prefix)
     source = f" src {route.source}" if route.source else ""
     vrf = f" vrf {plan.vrf}" if plan.vrf else ""
     rest = f"{source}{vrf} proto {names.RT_PROTO}"
+    table = route_table(plan, route.prefix, RT_TABLE_MAIN)
+    if not plan.vrf and table != RT_TABLE_MAIN:
+        return [f"ip route add {route.prefix} nhid {route.group_id}{rest} table {table}" + (f" metric {metric}" if metric else "")]
     return [
         f"ip route add {route.prefix} nhid {route.group_id}{rest}" + (f" metric {metric}" if metric else ""),
         f"ip route add {route.prefix} dev {plan.bundle}{rest} metric {names.SEEN_METRIC}",

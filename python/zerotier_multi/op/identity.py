@@ -81,7 +81,7 @@ def _read_addresses() -> tuple[Mapping[str, Local], frozenset[str]]:
     rtnl = Rtnl()
     try:
         names = {link.index: name for name, link in rtnl.links().items()}
-        uplinks = frozenset(names[index] for index in rtnl.uplinks() if index in names)
+        uplinks = frozenset(names[index] for _family, index in rtnl.uplinks() if index in names)
         interfaces = [(a.index, ipaddress.ip_interface(a.interface)) for a in rtnl.local_addresses()]
     except OSError as error:
         raise Unavailable(f"the addresses of this router cannot be read ({error.strerror})") from None

@@ -19,7 +19,7 @@ from systemd import daemon as sd
 
 from zerotier_multi import names, rtnl, systemd
 from zerotier_multi.netlink import EventSocket, Message
-from zerotier_multi.pathd import events, journal, recovery, uplinks
+from zerotier_multi.pathd import events, full_tunnel, journal, recovery, uplinks
 from zerotier_multi.pathd.actions import actions
 from zerotier_multi.pathd.chronicle import Chronicle
 from zerotier_multi.pathd.control import ControlSocket
@@ -295,6 +295,9 @@ class Daemon:
             shares,
         )
         used = uplinks.devices(self._plan_list, have)
+        if full_tunnel.families(self._plan_list):
+            have.uplinks = self._rtnl.uplinks()
+            full_tunnel.add(want, self._plan_list, have)
         uplinks.add(want, self._plan_list, have, self._gateways.read(self._rtnl, used, have, now))
         self._wake = want.wake
         self._waiting_since = {group: self._waiting_since.get(group, now) for group in want.waiting}

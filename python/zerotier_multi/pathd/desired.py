@@ -15,6 +15,7 @@ from zerotier_multi.rtnl import RT_TABLE_MAIN, Address, Link, Neighbour, NextHop
 # How long the first group of a remote waits for the rest of its members, in seconds. Built at once with all
 # of them, the groups of both ends have the same layout, so that both directions of a flow use one instance.
 GROUP_GRACE = 2.0
+DEFAULTS = ("0.0.0.0/0", "::/0")
 
 
 @dataclass
@@ -29,6 +30,7 @@ class Observed:
     routes: set[Route] = field(default_factory=set)
     rules: set[Rule] = field(default_factory=set)
     local: set[Address] = field(default_factory=set)  # the router's own addresses, those of DHCP too
+    uplinks: frozenset[tuple[int, int]] = frozenset()  # (family, ifindex) of default routes; read where they are needed
 
 
 @dataclass(frozen=True)
@@ -212,11 +214,17 @@ def _paths(
     own = observed.links.get(plan.bundle)
     for route in plan.routes:
         if route.group_id in standing:
-            metric = names.route_metric(route.prefix)
-            want.routes.add(Route(route.prefix, standing[route.group_id], route.source, vrf[1], metric))
-            # FRR sees no next-hop object of others, but this one, and so shows and announces the prefix.
-            if own and own.up:
+            metric, table = names.route_metric(route.prefix), route_table(plan, route.prefix, vrf[1])
+            want.routes.add(Route(route.prefix, standing[route.group_id], route.source, table, metric))
+            # FRR sees no next-hop object of others, but this one, and so shows and announces the prefix. It would take a
+            # default route for a better one than the underlay's, and take that away.
+            if own and own.up and table == vrf[1]:
                 want.routes.add(Route(route.prefix, 0, route.source, vrf[1], names.SEEN_METRIC, own.index))
+
+
+def route_table(plan: Plan, prefix: str, main: int) -> int:
+    """The table of a route; a full tunnel has its own, so that the underlay keeps its default route."""
+    return names.FULL_TUNNEL_TABLE if plan.vrf is None and prefix in DEFAULTS else main
 
 
 def fitting(weights: Iterable[int]) -> tuple[int, ...]:

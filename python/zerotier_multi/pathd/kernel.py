@@ -133,15 +133,20 @@ def _describe(verb: str, what: Address | Neighbour | NextHop | NextHopGroup | Ro
             return f"ip nexthop {verb} id {number} group {group_members(members, weights)}{kind}"
         case Route() as route:
             return f"ip route {verb} {_route(route)}"
-        case Rule(family, priority, source, port, table, no_default):
-            tail = " suppress_prefixlength 0" if no_default else ""
-            verb = "add" if verb == "replace" else verb
-            return f"ip -{family} rule {verb} pref {priority} from {source} ipproto udp sport {port} lookup {table}{tail}"
+        case Rule() as rule:
+            return rule_command(rule, "add" if verb == "replace" else verb)
+
+
+def rule_command(rule: Rule, verb: str = "add") -> str:
+    """The command that makes a rule."""
+    udp = f" ipproto udp sport {rule.port}" if rule.port else ""
+    tail = " suppress_prefixlength 0" if rule.no_default else ""
+    return f"ip -{rule.family} rule {verb} pref {rule.priority} from {rule.source or 'all'}{udp} lookup {rule.table}{tail}"
 
 
 def _route(route: Route) -> str:
     source = f" src {route.source}" if route.source else ""
     via = f"via {route.via} onlink " if route.via else ""
-    way = f"nhid {route.nexthop_id}" if route.nexthop_id else f"{via}dev if{route.index}"
+    way = f"nhid {route.nexthop_id}" if route.nexthop_id else f"{via}dev if{route.index}" if route.index else ""
     metric = f" metric {route.metric}" if route.metric else ""
-    return f"{route.prefix} {way}{source} table {route.table}{metric}"
+    return f"{'' if way else 'unreachable '}{route.prefix} {way}{source} table {route.table}{metric}"
