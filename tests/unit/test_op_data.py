@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from tests.unit.op_box import NOW, PLAN, box, pathd, peer
+from tests.unit.op_box import NOW, PEERS, PLAN, box, pathd, peer
 from zerotier_multi.identity import mac_on_network
 from zerotier_multi.op import balance, commands, data, routes, text
 from zerotier_multi.op.flows import count_flows
@@ -16,6 +16,7 @@ from zerotier_multi.op.gather import parse_unit
 from zerotier_multi.op.peer import Underlay, node_of_mac, peer_node, underlay
 from zerotier_multi.op.snapshot import Answer, Kernel, Snapshot, Unit
 from zerotier_multi.op.table import duration, table, visible
+from zerotier_multi.plan import PeerPlan
 from zerotier_multi.rtnl import Neighbour
 
 
@@ -117,6 +118,21 @@ def test_how_a_node_is_reached() -> None:
     assert underlay(None, a, True, NOW) == underlay([root], None, True, NOW) == Underlay()
     assert underlay([root], "00000000c1", True, NOW).address == "[2001:db8::9]:1"
     assert underlay([{**peer(a), "latency": -1}], a, True, NOW).latency_ms is None
+    left = {**peer(a), "paths": [{**peer(a)["paths"][0], "preferred": False}]}
+    assert underlay([left], a, True, NOW).link == "none"
+    far, near = {**peer("00000000d1", role="MOON"), "latency": 30}, {**peer("00000000d2", role="MOON"), "latency": 3}
+    unknown = {**peer("00000000d3", role="MOON"), "latency": -1}
+    assert underlay([left, far, near, unknown], a, True, NOW) == Underlay("relayed", None, 7, "00000000d2")
+
+
+def test_a_relayed_path_names_the_remote_that_relays() -> None:
+    third = PeerPlan("R3", 1, f"00000000c1:0:{'ab' * 64}", ())
+    plan = replace(PLAN, controller_free=True, peers=(*PEERS, third))
+    answers = {i.unit: Answer(peers=(peer(f"00000000b{i.number}", age=100), peer("00000000c1", role="MOON"))) for i in plan.instances}
+    seen = box(plans=(plan,), answers=answers)
+    found = data.paths(seen, plan)
+    assert {(p["link"], p["relay"]) for p in found["paths"]} == {("relayed", "R3")}
+    assert "via R3" in text.paths(found, False)
 
 
 @pytest.mark.parametrize("network", ["8056c2e21c000001", "8056c2e21c000052", "8056c2e21c000050", "ffffffffffffffff"])

@@ -264,6 +264,7 @@ def path_entry(snapshot: Snapshot, plan: Plan, path: PathPlan) -> Data:
         "next_hop_id": path.nexthop_id,
         "peer_node": node,
         "link": reached.link,
+        "relay": _owner(plan, reached.relay),
         "underlay_address": reached.address,
         "latency_ms": reached.latency_ms if told.get("rtt_ms") is None else told["rtt_ms"],
         "loss": told.get("loss"),
@@ -272,6 +273,11 @@ def path_entry(snapshot: Snapshot, plan: Plan, path: PathPlan) -> Data:
         "changes": told.get("changes"),
         "cause": membership.cause(member) if member and member.waits else told.get("cause"),
     }
+
+
+def _owner(plan: Plan, node: str | None) -> str | None:
+    """Name of the remote that a node belongs to, or the node itself where it is none's."""
+    return next((peer.remote for peer in plan.peers if peer.identity.partition(":")[0] == node), node)
 
 
 # -- warnings

@@ -21,6 +21,7 @@ class Underlay:
     link: str | None = None
     address: str | None = None  # ``198.51.100.2:9993``, ``[2001:db8::2]:9993``
     latency_ms: int | None = None
+    relay: str | None = None  # node address of the one that relays
 
 
 def node_of_mac(mac: str, network_id: str) -> str | None:
@@ -62,14 +63,24 @@ def underlay(
     known = latency if isinstance(latency, int) and latency >= 0 else None
     if address:
         return Underlay("direct", address, known)
-    roots = (p for p in peers if p is not own and p.get("role") in ("PLANET", "MOON"))
-    return Underlay("relayed", None, known) if any(live_address(p, limit, now) for p in roots) else Underlay("none")
+    roots = [p for p in peers if p is not own and p.get("role") in ("PLANET", "MOON") and live_address(p, limit, now)]
+    if not roots:
+        return Underlay("none")
+    return Underlay("relayed", None, known, str(min(roots, key=_latency).get("address", "")) or None)
+
+
+def _latency(peer: Mapping[str, Any]) -> float:
+    """As ZeroTier chooses who relays: the upstream of the lowest latency (``Topology::getUpstreamPeer``)."""
+    latency = peer.get("latency")
+    return latency if isinstance(latency, int) and latency >= 0 else float("inf")
 
 
 def live_address(peer: Mapping[str, Any], limit: int, now: float) -> str | None:
-    """Underlay address in use for a peer of the API, or None when nothing has come over any lately."""
-    paths = [p for p in peer.get("paths") or () if _alive(p, limit, now)]
-    best = sorted(paths, key=lambda p: not p.get("preferred"))
+    """Underlay address in use for a peer of the API, or None when nothing has come from there lately.
+
+    A path that is not preferred is not in use: it was left because it is silent, or another one is better.
+    """
+    best = [p for p in peer.get("paths") or () if p.get("preferred") and _alive(p, limit, now)]
     return _endpoint(str(best[0].get("address", ""))) if best else None
 
 

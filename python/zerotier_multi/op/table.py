@@ -27,7 +27,7 @@ def use_colour() -> bool:
 
 def state(word: str, colour: bool) -> str:
     """A state word, green, yellow or red where colours are wanted."""
-    number = _COLOURS.get(word)
+    number = _COLOURS.get("relayed" if word.startswith("via ") else word)
     return f"\x1b[{number}m{word}\x1b[0m" if colour and number else word
 
 

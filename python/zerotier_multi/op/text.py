@@ -200,6 +200,11 @@ def instances(data: Data, colour: bool) -> str:
     )
 
 
+def _link(path: Data, colour: bool) -> str:
+    """``direct``, or by way of whom."""
+    return state(f"via {clean(path['relay'])}" if path["relay"] else dash(path["link"]), colour)
+
+
 def paths(data: Data, colour: bool) -> str:
     """``show zerotier ztN paths``; a table per remote."""
     if not data["paths"]:
@@ -212,7 +217,7 @@ def paths(data: Data, colour: bool) -> str:
         rows = [
             [
                 str(p["instance"]), p["next_hop"], dash(p["peer_node"]), dash(p["underlay_address"]),
-                state(dash(p["link"]), colour), milliseconds(p["latency_ms"]), percent(p["loss"]), state(p["state"], colour),
+                _link(p, colour), milliseconds(p["latency_ms"]), percent(p["loss"]), state(p["state"], colour),
                 duration(None if p["since"] is None else data["now"] - p["since"]),
             ]
             for p in data["paths"]
