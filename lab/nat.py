@@ -60,7 +60,7 @@ class Nat:
         ):
             run(["ip", "-n", self.namespace, *command.split()])
         self.run(["sysctl", "-qw", "net.ipv4.ip_forward=1", "net.ipv6.conf.all.disable_ipv6=1"])
-        self.run(["nft", "-f", "-"], text_input=_RULES.format(source=KINDS[kind]))
+        self.become(kind)
         self._port = f"n{number}"
         self._server = DhcpServer(self.namespace, "br0", self.prefix, self.gateway)
 
@@ -81,6 +81,10 @@ class Nat:
             router.run(["ip", "address", "add", f"{self._inside}.{10 + router.number}/24", "dev", "eth0"])
             router.run(["ip", "route", "replace", "default", "via", self.gateway])
         return router.wait(lambda: leased(router, self.prefix), timeout=30, what=f"an address behind {self.address}")
+
+    def become(self, kind: str) -> None:
+        """Rewrite sources in another way from now on; mappings stay until they are forgotten."""
+        self.run(["nft", "-f", "-"], text_input="flush ruleset\n" + _RULES.format(source=KINDS[kind]))
 
     def forget(self) -> None:
         """Drop all mappings, as a NAT router that was restarted has."""
