@@ -4,6 +4,7 @@
 #include "util.h"
 
 #include <dlfcn.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,7 +12,8 @@
 #define LOOK_CROWD_MS 1000 /* where there are more peers than */
 #define CROWD 64
 #define LOOK_BUSY_MS 50    /* between two looks while a question is open or a hint was given */
-#define HINTS 16
+#define HINTS 32
+#define PLACES 4
 
 /* -- what is known of the core's objects (1.8.4, this very library, which is pinned by hash)
  *
@@ -39,6 +41,18 @@ void peer_reset(void *peer, void *thread, int scope, int family, int64_t now)
     __asm__("_ZN8ZeroTier4Peer16resetWithinScopeEPvNS_11InetAddress7IpScopeEil");
 void peer_destroy(void *peer) __asm__("_ZN8ZeroTier4PeerD1Ev");
 
+struct hint {
+	uint64_t node;
+	struct sockaddr_storage address;
+};
+
+/* A peer, and the latest addresses at which it was or is said to be. */
+struct known {
+	struct watch watch;
+	struct sockaddr_storage places[PLACES];
+	unsigned int next_place;
+};
+
 struct contact {
 	core_node *core;
 	void *topology;
@@ -46,10 +60,11 @@ struct contact {
 	struct underlay *underlay;
 	int64_t looked;
 	bool busy;
-	struct watch *watches; /* in the order of node addresses, as the core lists its peers */
-	struct sockaddr_storage *last; /* beside each watch: the address of its last preferred path */
-	size_t watch_count;
-	uint64_t hints[HINTS]; /* accessed atomically; 0: empty */
+	struct known *known; /* in the order of node addresses, as the core lists its peers */
+	size_t known_count;
+	pthread_mutex_t lock; /* of the hints; nothing is called under it */
+	struct hint hints[HINTS];
+	size_t hint_count;
 };
 
 static void *word_at(const void *object, size_t offset) {
@@ -79,13 +94,14 @@ struct contact *contact_new(core_node *core, struct underlay *underlay) {
 	contact->topology = topology;
 	memcpy(&contact->operator_delete, &operator_delete, sizeof operator_delete);
 	contact->underlay = underlay;
+	pthread_mutex_init(&contact->lock, NULL);
 	return contact;
 }
 
 void contact_free(struct contact *contact) {
 	if (!contact) return;
-	free(contact->watches);
-	free(contact->last);
+	pthread_mutex_destroy(&contact->lock);
+	free(contact->known);
 	free(contact);
 }
 
@@ -102,30 +118,30 @@ static void release(struct contact *contact, void *peer) {
 	contact->operator_delete(peer);
 }
 
+static bool same_endpoint(const struct sockaddr_storage *a, const struct sockaddr_storage *b) {
+	return same_address(a, b) && address_port(a) == address_port(b);
+}
+
 /* -- hints */
 
-bool contact_hint(struct contact *contact, uint64_t peer) {
-	for (size_t i = 0; i < HINTS; i++) {
-		uint64_t empty = 0;
-		if (__atomic_load_n(&contact->hints[i], __ATOMIC_RELAXED) == peer) return false;
-		if (__atomic_compare_exchange_n(&contact->hints[i], &empty, peer, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) return true;
-	}
-	return false;
+bool contact_hint(struct contact *contact, uint64_t peer, const struct sockaddr_storage *address) {
+	bool fresh = true;
+	pthread_mutex_lock(&contact->lock);
+	for (size_t i = 0; i < contact->hint_count; i++)
+		if (contact->hints[i].node == peer && same_endpoint(&contact->hints[i].address, address)) fresh = false;
+	fresh &= contact->hint_count < HINTS;
+	if (fresh) contact->hints[contact->hint_count++] = (struct hint){peer, *address};
+	pthread_mutex_unlock(&contact->lock);
+	return fresh;
 }
 
-static size_t take_hints(struct contact *contact, uint64_t taken[HINTS]) {
-	size_t count = 0;
-	for (size_t i = 0; i < HINTS; i++) {
-		uint64_t peer = __atomic_exchange_n(&contact->hints[i], 0, __ATOMIC_RELAXED);
-		if (peer) taken[count++] = peer;
-	}
+static size_t take_hints(struct contact *contact, struct hint taken[HINTS]) {
+	pthread_mutex_lock(&contact->lock);
+	size_t count = contact->hint_count;
+	memcpy(taken, contact->hints, count * sizeof *taken);
+	contact->hint_count = 0;
+	pthread_mutex_unlock(&contact->lock);
 	return count;
-}
-
-static bool among(const uint64_t *nodes, size_t count, uint64_t node) {
-	for (size_t i = 0; i < count; i++)
-		if (nodes[i] == node) return true;
-	return false;
 }
 
 /* -- the look */
@@ -146,81 +162,88 @@ static void hello(void *object, const struct settings *settings, int64_t socket,
 	if (to->ss_family && !address_excluded(settings, to)) peer_send_hello(object, NULL, socket, to, now);
 }
 
-/* Everywhere: the addresses that are configured, those of the paths that the core remembers, and that of the last one. */
-static void search(void *object, const struct settings *settings, const struct core_peer *peer,
-                   const struct sockaddr_storage *last, int64_t now) {
-	bool last_is_new = last->ss_family != 0;
-	for (size_t i = 0; i < settings->try_count; i++) {
-		if (settings->tries[i].node != peer->address) continue;
-		hello(object, settings, -1, &settings->tries[i].address, now);
-		if (memcmp(&settings->tries[i].address, last, sizeof *last) == 0) last_is_new = false;
-	}
+static void remember(struct known *known, const struct sockaddr_storage *place) {
+	for (unsigned int i = 0; i < PLACES; i++)
+		if (same_endpoint(&known->places[i], place)) return;
+	known->places[known->next_place++ % PLACES] = *place;
+}
+
+static bool is_try(const struct settings *settings, uint64_t node, const struct sockaddr_storage *place) {
+	for (size_t i = 0; i < settings->try_count; i++)
+		if (settings->tries[i].node == node && same_endpoint(&settings->tries[i].address, place)) return true;
+	return false;
+}
+
+/* Everywhere: the addresses that are configured, those of the paths that the core remembers, and the latest others. */
+static void search(void *object, const struct settings *settings, const struct core_peer *peer, const struct known *known,
+                   int64_t now) {
+	for (size_t i = 0; i < settings->try_count; i++)
+		if (settings->tries[i].node == peer->address) hello(object, settings, -1, &settings->tries[i].address, now);
 	for (unsigned int i = 0; i < peer->path_count && i < CORE_MAX_PATHS; i++)
 		hello(object, settings, peer->paths[i].socket, &peer->paths[i].address, now);
-	if (last_is_new) hello(object, settings, -1, last, now);
+	for (unsigned int i = 0; i < PLACES; i++)
+		if (!is_try(settings, peer->address, &known->places[i])) hello(object, settings, -1, &known->places[i], now);
 }
 
 static void look_at(struct contact *contact, const struct settings *settings, const struct core_peer *peer,
-                    struct watch *watch, struct sockaddr_storage *last, bool hinted, int64_t now) {
+                    struct known *known, bool hinted, int64_t now) {
 	const struct core_path *path = preferred_of(peer);
 	struct preferred_path seen = {.found = path != NULL};
 	if (path) {
 		seen.sent = (int64_t)path->last_send;
 		seen.received = (int64_t)path->last_receive;
 		seen.gone = !underlay_has(contact->underlay, path->socket);
-		*last = path->address;
+		remember(known, &path->address);
 	}
-	int todo = recovery_look(watch, &seen, is_configured(settings, peer->address), hinted, now);
-	contact->busy |= watch->asked != 0 || hinted;
+	/* Roots of a planet are many people's and looked for by the core; a moon is somebody's own choice, as an address is. */
+	bool ours = is_configured(settings, peer->address) || (peer->role == CORE_ROLE_MOON && known->next_place > 0);
+	int todo = recovery_look(&known->watch, &seen, ours, hinted, now);
+	contact->busy |= known->watch.asked != 0 || hinted;
 	void *object = todo ? peer_of(contact, peer->address) : NULL;
 	if (!object) return;
 	if (todo & RECOVERY_ASK && path) hello(object, settings, path->socket, &path->address, now);
 	if (todo & RECOVERY_RESET && path) peer_reset(object, NULL, path->scope, path->address.ss_family, now);
-	if (todo & RECOVERY_SEARCH) search(object, settings, peer, last, now);
+	if (todo & RECOVERY_SEARCH) search(object, settings, peer, known, now);
 	release(contact, object);
 }
 
-/* The watches of the peers that there are now, those of earlier ones taken over; both lists are in the same order. */
+/* What is known of the peers that there are now, taken over from the last look; both lists are in the same order. */
 static bool renew(struct contact *contact, const struct core_peers *list) {
-	struct watch *watches = calloc(list->count + 1, sizeof *watches);
-	struct sockaddr_storage *last = calloc(list->count + 1, sizeof *last);
-	if (!watches || !last) {
-		free(watches);
-		free(last);
-		return false;
-	}
+	struct known *known = calloc(list->count + 1, sizeof *known);
+	if (!known) return false;
 	size_t old = 0;
 	for (size_t i = 0; i < list->count; i++) {
-		watches[i].node = list->peers[i].address;
-		while (old < contact->watch_count && contact->watches[old].node < watches[i].node) old++;
-		if (old == contact->watch_count || contact->watches[old].node != watches[i].node) continue;
-		watches[i] = contact->watches[old];
-		last[i] = contact->last[old];
+		uint64_t node = list->peers[i].address;
+		while (old < contact->known_count && contact->known[old].watch.node < node) old++;
+		if (old < contact->known_count && contact->known[old].watch.node == node) known[i] = contact->known[old];
+		known[i].watch.node = node;
 	}
-	free(contact->watches);
-	free(contact->last);
-	contact->watches = watches;
-	contact->last = last;
-	contact->watch_count = list->count;
+	free(contact->known);
+	contact->known = known;
+	contact->known_count = list->count;
 	return true;
 }
 
 int contact_pause(const struct contact *contact) {
-	for (size_t i = 0; i < HINTS; i++)
-		if (__atomic_load_n(&contact->hints[i], __ATOMIC_RELAXED)) return LOOK_BUSY_MS;
-	return contact->watch_count > CROWD ? LOOK_CROWD_MS : contact->busy ? LOOK_BUSY_MS : LOOK_MS;
+	return contact->known_count > CROWD ? LOOK_CROWD_MS : contact->busy || contact->hint_count ? LOOK_BUSY_MS : LOOK_MS;
 }
 
 void contact_look(struct contact *contact, const struct settings *settings, int64_t now) {
 	if (now >= contact->looked && now - contact->looked < contact_pause(contact)) return;
 	contact->looked = now;
 	contact->busy = false;
-	uint64_t hinted[HINTS];
-	size_t hint_count = take_hints(contact, hinted);
+	struct hint hints[HINTS];
+	size_t hint_count = take_hints(contact, hints);
 	struct core_peers *list = ZT_Node_peers(contact->core);
-	if (list && renew(contact, list))
-		for (size_t i = 0; i < list->count; i++)
-			look_at(contact, settings, &list->peers[i], &contact->watches[i], &contact->last[i],
-			        among(hinted, hint_count, list->peers[i].address), now);
+	bool good = list && renew(contact, list);
+	for (size_t i = 0; good && i < list->count; i++) {
+		bool hinted = false;
+		for (size_t k = 0; k < hint_count; k++) {
+			if (hints[k].node != list->peers[i].address) continue;
+			hinted = true;
+			remember(&contact->known[i], &hints[k].address);
+		}
+		look_at(contact, settings, &list->peers[i], &contact->known[i], hinted, now);
+	}
 	if (list) ZT_Node_freeQueryResult(contact->core, list);
 }

@@ -13,9 +13,9 @@ struct contact;
 
 /* NULL with a line said when the core's objects do not lie as this program knows them. */
 struct contact *contact_new(core_node *core, struct underlay *underlay);
-/* A packet of `peer` came from an address that is none of its paths'. From any thread, also under locks of the core.
- * True when the main loop should look soon. */
-bool contact_hint(struct contact *contact, uint64_t peer);
+/* `peer` was heard from an address that is none of its paths', or is said to be there. From any thread, also under locks
+ * of the core. True when the main loop should look soon. */
+bool contact_hint(struct contact *contact, uint64_t peer, const struct sockaddr_storage *address);
 /* Look at all peers if it is time to, ask and search. From the main loop, with no lock of the core held. */
 void contact_look(struct contact *contact, const struct settings *settings, int64_t now);
 /* How many milliseconds the main loop may sleep until the next look. */

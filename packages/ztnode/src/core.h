@@ -26,6 +26,8 @@ enum {
 };
 enum { CORE_NETWORK_REQUESTING, CORE_NETWORK_OK };
 
+enum { CORE_ROLE_LEAF, CORE_ROLE_MOON, CORE_ROLE_PLANET };
+
 #define CORE_MAX_ADDRESSES 16
 #define CORE_MAX_PATHS 16
 
@@ -73,7 +75,7 @@ struct core_peer {
 	uint64_t address;
 	int version[3];
 	int latency; /* milliseconds, -1 when unknown */
-	int role;    /* 0 leaf, 1 moon, 2 planet */
+	int role;
 	unsigned char rest[52];
 	unsigned int path_count;
 	struct core_path paths[CORE_MAX_PATHS];

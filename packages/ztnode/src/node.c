@@ -110,7 +110,7 @@ static int on_path_check(core_node *core, void *user, void *thread, uint64_t pee
 	pthread_mutex_lock(&node->lock);
 	bool excluded = address_excluded(node->settings, to);
 	pthread_mutex_unlock(&node->lock);
-	if (!excluded && node->contact && contact_hint(node->contact, peer)) wake(node);
+	if (!excluded && node->contact && contact_hint(node->contact, peer, to)) wake(node);
 	return !excluded;
 }
 
