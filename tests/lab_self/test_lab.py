@@ -199,8 +199,9 @@ def test_packets_of_hosts_have_mtu_size_and_the_router_joins_them_where_it_shall
     lan = Lan(router)
     for on in (True, False):
         lan.set_gro(on)
-        watch = router.popen(["tcpdump", "-l", "-n", "-i", lan.device, "-c", "400", f"tcp and src {lan.address}"])
-        router.wait(lambda: router.run(["pgrep", "-x", "tcpdump"], check=False).returncode == 0, what="capture")
+        watch = router.popen(["tcpdump", "-l", "-n", "-i", lan.device, "-c", "60", f"tcp and src {lan.address}"])
+        assert watch.stdout
+        next(line for line in watch.stdout if "listening on" in line)
         server = router.popen(["iperf3", "-s", "-1"])
         router.wait(lambda: ":5201" in router.run(["ss", "-Hltn"]).stdout, what="a server")
         lan.run(["iperf3", "-c", lan.gateway, "-n", "20M"])
