@@ -9,6 +9,7 @@
 #include <assert.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 #include <sys/socket.h>
 
 typedef void core_node;
@@ -153,5 +154,15 @@ void core_agree(const unsigned char private_key[64], const unsigned char public_
 void core_aes_init(void *aes, const unsigned char key[32]) __asm__("_ZN8ZeroTier3AES8p_initSWEPKh");
 void core_aes_encrypt(const void *aes, const unsigned char in[16], unsigned char out[16])
     __asm__("_ZNK8ZeroTier3AES11p_encryptSWEPKhPh");
+
+/* Its packets: CORE_PACKET_MAX bytes, then their number that is in use. */
+#define CORE_PACKET_MAX 10024
+static inline unsigned int core_packet_length(const void *packet) {
+	unsigned int length;
+	memcpy(&length, (const unsigned char *)packet + CORE_PACKET_MAX, sizeof length);
+	return length;
+}
+#define CORE_DEARMOR "_ZN8ZeroTier6Packet7dearmorEPKvPKNS_3AESE"
+#define CORE_TRY_DECODE "_ZN8ZeroTier14IncomingPacket9tryDecodeEPKNS_18RuntimeEnvironmentEPvi"
 
 #endif

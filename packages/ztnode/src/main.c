@@ -1,6 +1,7 @@
 /* ztnode: a drop-in for zerotier-one around ZeroTier's core library. */
 #include "api.h"
 #include "core.h"
+#include "decode.h"
 #include "node.h"
 #include "util.h"
 
@@ -121,7 +122,7 @@ static void make_directories(const char *home) {
 static int run(const char *home, unsigned int port) {
 	int major, minor, revision;
 	ZT_version(&major, &minor, &revision);
-	if (major != 1 || minor != 8) {
+	if (major != 1 || minor != 8 || !decode_works()) {
 		say("the core library has version %d.%d.%d, but this program knows the layout of 1.8 only", major, minor, revision);
 		return 1;
 	}

@@ -1,0 +1,112 @@
+/* Packets that the core cannot use yet and decodes again: it decrypts them a second time and so loses them.
+ *
+ * A packet of a member whose credentials are still to come, or credentials whose signer is not known yet, is kept for
+ * five seconds and tried every half second (Switch: the receive queue). The core of 1.8.4 has decrypted it in place by
+ * then; the second time its MAC is wrong and it is gone, so that the first packets of a first contact on a controller's
+ * network are lost (mended later in ZeroTierOne 4389b9fef). Here the two functions of the core that are concerned are
+ * replaced: what was decrypted and put back is remembered, and when exactly the same bytes are to be decrypted again
+ * they are good as they are. Whoever has not seen the plain text cannot send such bytes.
+ *
+ * The core calls both by way of its procedure linkage table, where a program comes before its libraries. */
+#include "decode.h"
+
+#include "core.h"
+
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#define KEPT 32     /* as many as the core's receive queue holds */
+#define KEPT_MS 6000 /* it gives up after 5000 */
+enum { ID_BYTES = 8, HEADER = 28 };
+
+struct kept {
+	unsigned char *bytes;
+	unsigned int length;
+	int64_t until;
+};
+static struct kept kept[KEPT];
+static atomic_uint kept_count; /* 0 nearly always: then nothing is looked up */
+static unsigned int next_kept;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static _Thread_local const void *decrypted; /* the packet that tryDecode has decrypted, of the innermost call */
+
+static bool (*core_dearmor)(void *packet, const void *key, const void *aes);
+static bool (*core_try)(void *packet, const void *runtime, void *thread, int32_t flow);
+
+__attribute__((constructor)) static void decode_begin(void) {
+	core_dearmor = (bool (*)(void *, const void *, const void *))dlsym(RTLD_NEXT, CORE_DEARMOR);
+	core_try = (bool (*)(void *, const void *, void *, int32_t))dlsym(RTLD_NEXT, CORE_TRY_DECODE);
+}
+
+bool decode_works(void) { return core_dearmor && core_try; }
+
+static int64_t clock_ms(void) {
+	struct timespec now;
+	clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
+	return now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+static void drop(struct kept *entry) {
+	free(entry->bytes);
+	*entry = (struct kept){0};
+	atomic_fetch_sub(&kept_count, 1);
+}
+
+static struct kept *find(const unsigned char *packet, unsigned int length) {
+	int64_t now = clock_ms();
+	for (struct kept *entry = kept; entry < kept + KEPT; entry++) {
+		if (!entry->bytes) continue;
+		if (entry->until < now) drop(entry);
+		else if (memcmp(entry->bytes, packet, ID_BYTES) == 0 && entry->length == length &&
+		         memcmp(entry->bytes, packet, length) == 0)
+			return entry;
+	}
+	return NULL;
+}
+
+static bool known(const unsigned char *packet) {
+	if (atomic_load_explicit(&kept_count, memory_order_relaxed) == 0) return false;
+	unsigned int length = core_packet_length(packet);
+	pthread_mutex_lock(&lock);
+	bool found = length <= CORE_PACKET_MAX && find(packet, length);
+	pthread_mutex_unlock(&lock);
+	return found;
+}
+
+/* It is put back: keep its bytes as they are now. */
+static void keep(const unsigned char *packet) {
+	unsigned int length = core_packet_length(packet);
+	if (length < HEADER || length > CORE_PACKET_MAX) return;
+	pthread_mutex_lock(&lock);
+	struct kept *entry = find(packet, length);
+	if (!entry) {
+		entry = &kept[next_kept++ % KEPT];
+		if (entry->bytes) drop(entry);
+		unsigned char *bytes = malloc(length);
+		if (bytes) {
+			memcpy(bytes, packet, length);
+			*entry = (struct kept){bytes, length, clock_ms() + KEPT_MS};
+			atomic_fetch_add(&kept_count, 1);
+		}
+	}
+	pthread_mutex_unlock(&lock);
+}
+
+bool decode_dearmor(void *packet, const void *key, const void *aes) {
+	bool good = known(packet) || core_dearmor(packet, key, aes);
+	if (good) decrypted = packet;
+	return good;
+}
+
+bool decode_try(void *packet, const void *runtime, void *thread, int32_t flow) {
+	const void *outer = decrypted; /* a packet that lets others be decoded does so from within */
+	decrypted = NULL;
+	bool done = core_try(packet, runtime, thread, flow);
+	if (!done && decrypted == packet) keep(packet);
+	decrypted = outer;
+	return done;
+}

@@ -1,0 +1,17 @@
+/* What is put in the place of two functions of the core (decode.c says why). */
+#ifndef ZTNODE_DECODE_H
+#define ZTNODE_DECODE_H
+
+#include "core.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* Whether the core's own functions are there; else no node may be started. */
+bool decode_works(void);
+
+/* Packet::dearmor and IncomingPacket::tryDecode, exported under their names. */
+bool decode_dearmor(void *packet, const void *key, const void *aes) __asm__(CORE_DEARMOR);
+bool decode_try(void *packet, const void *runtime, void *thread, int32_t flow) __asm__(CORE_TRY_DECODE);
+
+#endif
