@@ -81,3 +81,8 @@ def leased(router: Router, prefix: str, device: str = "eth0") -> str:
     links = router.json(["ip", "-4", "-j", "address", "show", "dev", device]) or []
     found = [info["local"] for link in links for info in link.get("addr_info", [])]
     return next((address for address in found if ipaddress.ip_address(address) in network), "")
+
+
+def leases(router: Router, device: str = "eth0") -> int:
+    """How many leases a router's client has had, renewed ones too."""
+    return router.read(f"/var/lib/dhcp/dhclient.{device}.leases").count("lease {")

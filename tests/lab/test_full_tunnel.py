@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from lab import Lab, Router
+from lab.dhcp import leases
 from lab.lan import Lan
 from lab.process import wait
 from lab.scenario import NETWORK, introduce, member_bytes, paths_up, reach
@@ -137,9 +138,8 @@ def test_who_comes_in_by_the_underlay_is_answered_there(site: Site) -> None:
 
 
 def test_dhcp_renews_on_the_underlay(site: Site) -> None:
-    leases = "/run/dhclient_eth0.leases"
-    before = site.r1.read(leases).count("lease {")
-    site.r1.wait(lambda: site.r1.read(leases).count("lease {") > before, timeout=20, what="a lease that was renewed by unicast")
+    before = leases(site.r1)
+    site.r1.wait(lambda: leases(site.r1) > before, timeout=20, what="a lease that was renewed by unicast")
     assert site.dev("192.0.2.67", "ipproto", "17", "sport", "68", "dport", "67") == "eth0"  # a server behind the gateway
     assert site.dev("192.0.2.67", "ipproto", "17", "sport", "5353", "dport", "67").startswith("zt0p")
     site.wait_seen("203.0.113.2", "2001:db8:0:2::2")
