@@ -353,9 +353,21 @@ class Rtnl:
             request = struct.pack("=BBBBBBBBI", number, 0, 0, 0, RT_TABLE_MAIN, 0, 0, 0, 0)
             for body in self._socket.dump(RTM_GETROUTE, request):
                 length, protocol, kind = body[1], body[5], body[7]
-                if length == 0 and protocol != RT_PROTO and kind == _RTN_UNICAST:
-                    found |= {(family, index) for index, _via in _ways(attributes(body[12:])) if index}
+                if length or protocol == RT_PROTO or kind != _RTN_UNICAST:
+                    continue
+                values = attributes(body[12:])
+                found |= {(family, index) for index, _via in _ways(values) if index}
+                if _RTA_NH_ID in values:  # FRR's; without nexthop_compat_mode the kernel names nothing else
+                    found |= {(family, index) for index in self._nexthop_devices(_u32(values[_RTA_NH_ID]))}
         return frozenset(found)
+
+    def _nexthop_devices(self, number: int) -> set[int]:
+        """ifindexes that a next-hop object leads to, whosever it is."""
+        body = self._socket.answer(RTM_GETNEXTHOP, struct.pack("=BBBxI", 0, 0, 0, 0) + attribute(_NHA_ID, number))
+        values = attributes(body[8:]) if body else {}
+        if _NHA_GROUP in values:
+            return {index for member in _parse_group(number, values).members for index in self._nexthop_devices(member)}
+        return {_u32(values[_NHA_OIF])} if _NHA_OIF in values else set()
 
     def egress(self, flow: Flow, *, iif: int = 0, oif: int = 0) -> int | None:
         """ifindex of the device on which the kernel sends packets of ``flow``, its own hash over the paths included.

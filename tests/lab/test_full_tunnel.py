@@ -19,6 +19,7 @@ from tests.lab.conftest import ENGINE
 SERVER4, SERVER6 = "192.0.2.80", "2001:db8:80::80"
 P = "set interfaces zerotier zt0"
 TABLE = "2046820352"
+GATEWAY6 = "2001:db8:0:1::fe"
 
 ANSWER = """
 import socket, threading
@@ -64,6 +65,10 @@ class Site:
         return str(found[0].get("dev", "")) if found else ""
 
 
+def frr(router: Router, line: str) -> None:
+    router.run(["vtysh", "-c", "configure terminal", "-c", line])
+
+
 def bundle(router: Router, other: Router, *prefixes: str) -> str:
     lines = [
         "instances 2", f"network-id {NETWORK}", "controller-free", f"engine {Path(ENGINE).name}", "transit prefix 10.14.0.0/29",
@@ -89,8 +94,11 @@ def site(lab: Lab) -> Iterator[Site]:
     underlay.renumber(r2, 4, "203.0.113.2")
     underlay.renumber(r2, 6, "2001:db8:0:2::2")
     r2.run(["ip", "route", "add", "default", "via", "203.0.113.254"])
-    for router, gateway in ((r1, "2001:db8:0:1::fe"), (r2, "2001:db8:0:2::fe")):
-        router.run(["ip", "route", "add", "default", "via", gateway])
+    r2.run(["ip", "route", "add", "default", "via", "2001:db8:0:2::fe"])
+    # R1's IPv6 default route is FRR's, as on VyOS: one over a next-hop object, of which the kernel tells no more than this.
+    r1.run(["sysctl", "-qw", "net.ipv4.nexthop_compat_mode=0"])
+    frr(r1, f"ipv6 route ::/0 {GATEWAY6}")
+    for router in (r1, r2):
         router.run(["nft", "-f", "-"], text_input=MASQUERADE)
         router.run(["sysctl", "-qw", "net.ipv4.conf.eth0.rp_filter=1"])
     namespace = ["ip", "netns", "exec", underlay.namespace]
@@ -119,8 +127,10 @@ def test_all_traffic_takes_the_tunnel(site: Site) -> None:
     assert site.dev(r2.underlay4).startswith("zt0p")
     assert site.dev("198.51.100.254") == "eth0" and site.dev(site.lan.address) == "lan0"
     assert [route["dev"] for route in r1.json(["ip", "-j", "route", "show", "default"])] == ["eth0"]
-    frr = r1.run(["vtysh", "-c", "show ip route 0.0.0.0/0"], check=False).stdout
-    assert "eth0" in frr and "zt0" not in frr, frr
+    for command in ("show ip route 0.0.0.0/0", "show ipv6 route ::/0"):
+        seen = r1.run(["vtysh", "-c", command]).stdout
+        assert "eth0" in seen and "zt0" not in seen, seen
+    assert [route["protocol"] for route in r1.json(["ip", "-6", "-j", "route", "show", "default"])] == ["static"]
 
 
 def status_problems(router: Router) -> list[str]:
@@ -161,12 +171,12 @@ def test_an_endpoint_inside_a_prefix_does_no_harm(site: Site) -> None:
     assert addresses <= {"203.0.113.2", "2001:db8:0:2::2"}, addresses
     # No other way than the bundle's: no path, and nothing goes round and round.
     r1.run(["ip", "route", "del", "default", "dev", "eth0"])
-    r1.run(["ip", "-6", "route", "del", "default", "dev", "eth0"])
+    frr(r1, f"no ipv6 route ::/0 {GATEWAY6}")
     r1.wait(lambda: paths_up(r1) == 0, timeout=40, what="no path left")
     sent = sum(member_bytes(r1).values()) - sum(before.values())
     assert sent < 1_000_000, sent
     r1.run(["ip", "route", "add", "default", "via", "198.51.100.254"])
-    r1.run(["ip", "route", "add", "default", "via", "2001:db8:0:1::fe"])
+    frr(r1, f"ipv6 route ::/0 {GATEWAY6}")
     r1.must_configure(f"{remote} 203.0.113.0/24\n{remote} 198.51.100.254/32".replace("set ", "delete "))
     site.wait_seen("203.0.113.2", "2001:db8:0:2::2")
 

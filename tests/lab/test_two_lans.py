@@ -86,6 +86,26 @@ def test_more_is_printed_on_request(sites: tuple[list[Router], list[Lan]]) -> No
     assert all(entry["endpoints"] and entry["answers"] for entry in data["instances"])
 
 
+def test_an_underlay_inside_prefixes_of_the_remote(sites: tuple[list[Router], list[Lan]]) -> None:
+    """R2's endpoint as a prefix of R2, and R1's own address in a wider one: instances begin and find each other all the same."""
+    (r1, r2), _lans = sites
+    remote = "set interfaces zerotier zt0 remote R2 prefix"
+    wide = f"{remote} 198.51.0.0/16\n{remote} {r2.underlay4}/32"
+    r1.must_configure(wide)
+    found = r1.json(["ip", "-j", "route", "get", r2.underlay4])
+    r1.wait(lambda: r1.json(["ip", "-j", "route", "get", r2.underlay4])[0]["dev"].startswith("zt0p"), what=f"not {found}")
+    r1.run(["ip", "-6", "address", "flush", "dev", "eth0", "scope", "global"])  # so that only IPv4 is left
+    index = r1.read("/sys/class/net/zt0p1/ifindex")
+    r1.run(["systemctl", "restart", "zerotier-multi@zt0-1"])
+    r1.wait(lambda: r1.run(["cat", "/sys/class/net/zt0p1/ifindex"], check=False).stdout not in ("", index), what="a new zt0p1")
+    r1.wait(lambda: paths_up(r1) == 3, timeout=40, what="3 paths up")
+    show_identity(r1, 3)  # it listens
+    reach(r1, loopback(r1), r2.underlay4)
+    r1.must_configure(wide.replace("set ", "delete "))
+    r1.run(["ip", "address", "add", f"{r1.underlay6}/64", "dev", "eth0", "nodad"])
+    r1.run(["ip", "route", "replace", "default", "via", f"{PREFIX6}fe"])
+
+
 def test_the_example_for_two_ms01(sites: tuple[list[Router], list[Lan]]) -> None:
     (r1, r2), (lan1, lan2) = sites
     for router, lines in zip((r1, r2), example(MS01), strict=True):
