@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from pathlib import Path
 
 from zerotier_multi import box, names, systemd, world
@@ -39,7 +39,7 @@ def read_facts(bundle: Bundle, topology: Topology) -> BoxFacts:
         engines=box.find_engines(),
         has_tun=box.has_tun(),
         vrfs=_vrfs(),
-        taken_ports=box.taken_ports(_foreign(bundle, numbers)),
+        taken_ports=_taken_ports(bundle, numbers),
         foreign_nexthops=_foreign_nexthops(),
         home_faults=faults,
         devices=device_addresses(),
@@ -87,10 +87,13 @@ def device_addresses() -> dict[str, tuple[str, ...]]:
     return {name: tuple(own) for name, own in found.items()}
 
 
-def _foreign(bundle: Bundle, numbers: Iterable[int]) -> Sequence[int]:
-    """Ports of a bundle that no running instance of ours holds."""
+def _taken_ports(bundle: Bundle, numbers: Iterable[int]) -> dict[int, str]:
+    """Ports of a bundle that others hold, with what is in the way."""
     ours = systemd.running_ports()
-    return [port for k in numbers if (port := bundle.port(k)) not in ours]
+    taken = box.taken_ports([port for k in numbers if (port := bundle.port(k)) not in ours])
+    if taken:  # perhaps by an instance of ours that has just been started again
+        ours = systemd.running_ports()
+    return {port: who for port, who in taken.items() if port not in ours}
 
 
 def _vrfs() -> frozenset[str]:

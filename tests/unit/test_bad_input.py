@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from tests.configuration import EXAMPLE, configured
+from tests.configuration import EXAMPLE, bundle, configured
+from zerotier_multi import box, systemd
+from zerotier_multi import facts as box_facts
 from zerotier_multi.bundle import parse_bundle
 from zerotier_multi.checks import BoxFacts, check_bundle, check_on_box, check_together, warnings
 from zerotier_multi.cpu import Cpu
@@ -181,7 +183,7 @@ def test_two_bundles_in_two_vrfs_may_have_the_same_addresses() -> None:
         ({"instances": "0"}, f"{P} instances 0: give auto or 1 to 32"),
         ({"transit": {"prefix": ["10.14.0.1/28"]}}, f"{P} transit prefix 10.14.0.1/28: give a prefix without host bits, such as 10.14.0.0/28"),
         ({"transit": {"subnet-length": ["40"]}}, f"{P} transit subnet-length 40: give 8 to 30 for IPv4 or 64 to 126 for IPv6"),
-        ({"remote": {"R2": {"instance": {"1": {"endpoint": ["host:1"]}}}}}, f"{P} remote R2 instance 1 endpoint host:1: give address and port, such as 192.0.2.1:9993 or [2001:db8::1]:9993"),
+        ({"remote": {"R2": {"instance": {"1": {"endpoint": ["192.0.2:1"]}}}}}, f"{P} remote R2 instance 1 endpoint 192.0.2:1: give address or name and port, such as 192.0.2.1:9993, [2001:db8::1]:9993 or r2.example.org:9993"),
     ],
 )  # fmt: skip
 def test_values_that_the_definition_would_not_let_through(tree: dict, sentence: str) -> None:
@@ -209,3 +211,10 @@ def test_an_uplink_may_come_later_than_the_configuration() -> None:
     assert check_on_box(parsed, facts) == []
     assert warnings(parsed, facts) == [f"{P} instance 2 source-interface pppoe0: there is no such interface yet, so the instance waits for it"]
     assert warnings(parsed, replace(BOX, devices={"pppoe0": ()})) == []
+
+
+def test_the_port_of_an_instance_that_is_just_being_restarted_is_not_another_programs(monkeypatch: pytest.MonkeyPatch) -> None:
+    looks = iter([{9994}, {9993, 9994}])
+    monkeypatch.setattr(systemd, "running_ports", lambda: next(looks))
+    monkeypatch.setattr(box, "taken_ports", lambda ports: {port: "another program has it" for port in ports})
+    assert box_facts._taken_ports(bundle(EXAMPLE), [1, 2, 3]) == {9995: "another program has it"}
