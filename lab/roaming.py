@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
+from lab.dns import NameServer
 from lab.faults import PRIMARY_PORT
 from lab.flows import PERIOD, Flows
 from lab.lab import Lab
@@ -23,6 +24,7 @@ from lab.underlay import PREFIX4, PREFIX6
 INSTANCES, FLOWS = 2, 8
 NAT_NUMBER = 90  # of the NAT router, and last byte of its address
 SPARE = 52  # last byte of R2's other address, which R1 knows too
+DOMAIN = "example.org"
 SETTLE = 0.5  # seconds of traffic before a move and after its end; their length is part of the method
 
 
@@ -35,6 +37,7 @@ class Site:
     near: Router = field(init=False)
     far: Router = field(init=False)
     nat: Nat | None = None
+    dns: NameServer | None = None
     _knowing: set[str] = field(default_factory=set)  # routers that have endpoints of the other
     _hosts: Iterator[int] = field(default_factory=lambda: itertools.cycle(range(100, 250)))
     _ports: Iterator[int] = field(default_factory=lambda: itertools.cycle(range(20000, 30000, FLOWS)))
@@ -59,9 +62,11 @@ class Site:
         add = "".join(f"address add {PREFIX4}.{host}/24 dev eth0\n" for host in hosts)
         self._batch(router, 4, f"address flush dev eth0\n{add}")
 
-    def move(self, router: Router) -> None:
-        """Give a router an IPv4 address that nobody has heard of."""
-        self.place(router, next(self._hosts))
+    def move(self, router: Router) -> int:
+        """Give a router an IPv4 address that nobody has heard of; its last byte."""
+        host = next(self._hosts)
+        self.place(router, host)
+        return host
 
     def ipv6(self, present: bool) -> None:
         """Whether both routers have IPv6 on the underlay."""
@@ -80,11 +85,20 @@ class Site:
             self.nat.attach(self.near, dhcp=False)
         return self.nat
 
+    def names(self, **hosts: int) -> None:
+        """Have these names in example.org for IPv4 addresses of the underlay, known by their last byte."""
+        if self.dns is None:
+            self.dns = NameServer(self.lab.underlay)
+            for router in self.routers:
+                self.dns.serve(router)
+        self.dns.tell({f"{name}.{DOMAIN}": f"{PREFIX4}.{host}" for name, host in hosts.items()})
+
     def close(self) -> None:
-        """Take the NAT router away."""
-        if self.nat is not None:
-            self.nat.close()
-            self.nat = None
+        """Take the NAT router and the name server away."""
+        for helper in (self.nat, self.dns):
+            if helper is not None:
+                helper.close()
+        self.nat = self.dns = None
 
     # -- what they know of each other
 
@@ -120,6 +134,10 @@ class Site:
         for router in self.routers:
             router.wait(lambda r=router: len(processes(r)) == INSTANCES, what="all instances")
             router.run(["systemctl", "restart", "zerotier-pathd"])
+        self.whole(patience)
+
+    def whole(self, patience: float) -> None:
+        """Wait until all paths are up."""
         wait_paths(self.routers, INSTANCES, timeout=patience)
         reach(self.near, loopback(self.near), loopback(self.far))
 
@@ -214,6 +232,22 @@ def _both(site: Site) -> float:
     return time.monotonic()
 
 
+def _named(site: Site) -> None:
+    """R1 knows R2 by its name alone, and R2 where R1 was at the beginning."""
+    site.ipv6(False)
+    site.place(site.near, site.near.number)
+    site.place(site.far, site.far.number)
+    site.names(r2=site.far.number)
+    site.know([f"r2.{DOMAIN}"], [site.near.underlay4])
+
+
+def _renamed(site: Site) -> float:
+    """Nothing but the name leads from one to the other."""
+    site.names(r2=site.move(site.far))
+    site.move(site.near)
+    return time.monotonic()
+
+
 def _gone(seconds: float) -> Callable[[Site], float]:
     def strike(site: Site) -> float:
         site.place(site.near)
@@ -276,6 +310,7 @@ MOVES = [
     Move("5 s without an address, then another one", 5.0, _plain, _gone(5.0)),
     Move("20 s without an address, then another one", 5.0, _plain, _gone(20.0)),
     Move("IPv6 of both gone, IPv4 stays", 5.0, _dual, _without_ipv6, _with_ipv6),
+    Move("both renumbered, the DNS name of one follows", 10.0, _named, _renamed),
     Move("NAT: another source port, and back", 5.0, _natted, _other_port),
     Move("NAT: all mappings forgotten, random ports", 5.0, _natted, _forgets),
 ]

@@ -34,11 +34,23 @@ class Endpoint:
 
 
 @dataclass(frozen=True)
+class NamedEndpoint:
+    """UDP port of an instance of a remote at a DNS name, which zerotier-pathd looks up while there is no path."""
+
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        return f"{self.host}:{self.port}"
+
+
+@dataclass(frozen=True)
 class RemoteInstance:
     """What is known beforehand of instance K of a remote (controller-free mode)."""
 
     identity: PublicIdentity | None = None
     endpoints: tuple[Endpoint, ...] = ()
+    named: tuple[NamedEndpoint, ...] = ()  # endpoints that are DNS names
 
 
 @dataclass(frozen=True)
@@ -195,6 +207,26 @@ def endpoint(text: str) -> Endpoint:
     return Endpoint(address, number(1, 65535)(match[2] or match[4]))
 
 
+# RFC 1123, and the underscore that some have; the last label is not a number, or it would be an address.
+_LABEL = r"[a-zA-Z0-9_]([a-zA-Z0-9_-]{0,61}[a-zA-Z0-9_])?"
+_NAME = re.compile(rf"(?=.{{1,253}}:)((?:{_LABEL}\.)*(?![0-9]+:){_LABEL}):([0-9]{{1,5}})")
+
+
+def named_endpoint(text: str) -> NamedEndpoint:
+    """``r2.example.org:9993``. Raises ValueError for anything else, addresses included."""
+    match = _NAME.fullmatch(text)
+    if not match:
+        raise ValueError(text)
+    return NamedEndpoint(match[1].lower(), number(1, 65535)(text.rpartition(":")[2]))
+
+
+def _any_endpoint(text: str) -> Endpoint | NamedEndpoint:
+    try:
+        return endpoint(text)
+    except ValueError:
+        return named_endpoint(text)
+
+
 def _choice(*words: str) -> Callable[[str], str]:
     def convert(text: str) -> str:
         if text not in words:
@@ -319,16 +351,21 @@ def _transits(reader: _Reader) -> tuple[Transit, ...]:
     return tuple(Transit(prefix, lengths[prefix.version]) for prefix in sorted(prefixes, key=lambda p: p.version))
 
 
+def _remote_instance(reader: _Reader) -> RemoteInstance:
+    endpoints = reader.many(
+        "endpoint", _any_endpoint, "give address or name and port, such as 192.0.2.1:9993, [2001:db8::1]:9993 or r2.example.org:9993"
+    )
+    return RemoteInstance(
+        identity=reader.one(
+            "identity", PublicIdentity.parse, "give the public identity, as 'show zerotier identity' there prints it"
+        ),
+        endpoints=tuple(e for e in endpoints if isinstance(e, Endpoint)),
+        named=tuple(e for e in endpoints if isinstance(e, NamedEndpoint)),
+    )
+
+
 def _remote(name: str, reader: _Reader) -> Remote:
-    instances = {
-        int(tag): RemoteInstance(
-            identity=below.one(
-                "identity", PublicIdentity.parse, "give the public identity, as 'show zerotier identity' there prints it"
-            ),
-            endpoints=below.many("endpoint", endpoint, "give address and port, such as 192.0.2.1:9993 or [2001:db8::1]:9993"),
-        )
-        for tag, below in reader.tags("instance")
-    }
+    instances = {int(tag): _remote_instance(below) for tag, below in reader.tags("instance")}
     return Remote(
         name,
         site=reader.one("site", number(1, names.MAX_SITE), f"a site is a number from 1 to {names.MAX_SITE}"),

@@ -206,7 +206,7 @@ def _loops(bundle: Bundle) -> Iterable[Problem]:
 def _needs_controller_free(bundle: Bundle) -> Iterable[Problem]:
     for remote in bundle.remotes:
         for k, known in sorted(remote.instances.items()):
-            if known.endpoints and not remote.disabled:
+            if (known.endpoints or known.named) and not remote.disabled:
                 yield Problem(
                     f"{bundle.path} remote {remote.name} instance {k} endpoint",
                     "is for controller-free mode; set controller-free or delete it",
@@ -234,10 +234,10 @@ def _controller_free(bundle: Bundle, numbers: Sequence[int]) -> Iterable[Problem
             )
     for remote in remotes:
         for k, known in sorted(remote.instances.items()):
-            if len(known.endpoints) > MAX_ENDPOINTS:
+            if (count := len(known.endpoints) + len(known.named)) > MAX_ENDPOINTS:
                 yield Problem(
                     f"{bundle.path} remote {remote.name} instance {k} endpoint",
-                    f"is given {len(known.endpoints)} times but {MAX_ENDPOINTS} are the most; delete some",
+                    f"is given {count} times but {MAX_ENDPOINTS} are the most; delete some",
                 )
             if known.identity is None:
                 continue

@@ -20,8 +20,9 @@ from zerotier_multi.engine_choice import Choice, choose_engine
 from zerotier_multi.errors import ConfigProblems, refuse_if_any
 from zerotier_multi.facts import device_addresses, published_plans, read_facts
 from zerotier_multi.files import write_atomic
-from zerotier_multi.homefiles import HomeFiles, home_files
+from zerotier_multi.homefiles import HomeFiles
 from zerotier_multi.homes import make_home, own_identity, sync_home
+from zerotier_multi.hosts import current_files, read_hosts
 from zerotier_multi.pathd.control import PathdError, ask
 from zerotier_multi.plan import InstancePlan, Plan, to_json
 from zerotier_multi.planner import cpu_offset, make_plan
@@ -98,7 +99,7 @@ def _disk(bundle: str, error: OSError) -> str:
 
 def _files(plan: Plan, instance: InstancePlan) -> HomeFiles:
     addresses = device_addresses() if instance.source_interface else {}
-    return home_files(plan, instance, own_identity(Path(instance.home)), addresses)
+    return current_files(plan, instance, own_identity(Path(instance.home)), read_hosts(), addresses)
 
 
 def apply(change: Change) -> list[str]:

@@ -87,7 +87,7 @@ class PeerPlan:
     remote: str
     instance: int
     identity: str
-    endpoints: tuple[str, ...]
+    endpoints: tuple[str, ...]  # addresses and names, each with its port; hosts.py makes addresses of the names
 
 
 @dataclass(frozen=True)

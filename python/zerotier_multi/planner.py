@@ -177,7 +177,8 @@ def _peers(bundle: Bundle, numbers: Sequence[int], remotes: Sequence[Remote]) ->
         for k in numbers:
             known = remote.instances.get(k)
             if known and known.identity:
-                yield PeerPlan(remote.name, k, str(known.identity), tuple(str(e) for e in known.endpoints))
+                endpoints = tuple(str(e) for e in (*known.endpoints, *known.named))
+                yield PeerPlan(remote.name, k, str(known.identity), endpoints)
 
 
 def _blacklist(bundle: Bundle, remotes: Sequence[Remote]) -> tuple[str, ...]:

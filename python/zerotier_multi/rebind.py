@@ -13,12 +13,13 @@ from zerotier_multi import names
 from zerotier_multi.facts import device_addresses
 from zerotier_multi.files import write_atomic
 from zerotier_multi.homefiles import local_conf
+from zerotier_multi.hosts import read_hosts, with_hosts
 from zerotier_multi.plan import PlanError, from_json
 
 
 def rebind(bundle: str, number: int) -> bool:
     """Whether the local.conf of an instance has changed. Raises OSError and :class:`PlanError`."""
-    plan = from_json(names.plan_file(bundle).read_text())
+    plan = with_hosts(from_json(names.plan_file(bundle).read_text()), read_hosts())
     instance = plan.instance(number)
     if instance is None:
         raise PlanError(f"{bundle} has no instance {number}")

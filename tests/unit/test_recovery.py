@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 import pytest
 
 from zerotier_multi.engine_choice import follows_addresses
 from zerotier_multi.pathd.recovery import (
+    DEAF,
     DRAIN,
-    FIRST,
     GOOD,
+    HEARD,
+    LISTEN,
     LONGEST,
     NOTICED,
+    PATIENT,
     PAUSE,
     STEP,
     TURN,
@@ -20,15 +24,16 @@ from zerotier_multi.pathd.recovery import (
     Situation,
     underlay,
 )
+from zerotier_multi.pathd.prober import Silence
 from zerotier_multi.rtnl import Address, Link
 
 OLD, NEW = frozenset({"198.51.100.1"}), frozenset({"198.51.100.7"})
 
 
 def one(
-    index: int | None = 5, addresses: frozenset[str] = OLD, silent: float | None = None, up: Iterable[int] = (), bundle: str = "zt0"
+    index: int | None = 5, addresses: frozenset[str] = OLD, silent: float | None = None, up: Iterable[int] = (), **how: Any
 ) -> Situation:
-    return Situation(bundle, index, addresses, {} if silent is None else {1: silent}, frozenset(up), {1: "R2"})
+    return Situation("zt0", index, addresses, {} if silent is None else {1: Silence(silent, **how)}, frozenset(up), {1: "R2"})
 
 
 def orders(recovery: Recovery, now: float, empty: bool = True, **seen: Situation) -> tuple[list[str], list[str]]:
@@ -46,7 +51,7 @@ def test_a_changed_address_and_a_silent_path_restart_at_once() -> None:
     assert orders(recovery, 110.0, zt0p1=one(addresses=NEW, up=[1])) == ([], []), "it still carries"
     found = recovery.work({"zt0p1": one(addresses=NEW, silent=110.6)}, 110.6, lambda _d: True)
     assert found.restart == (
-        ("zt0p1", "addresses of the underlay changed (198.51.100.1 gone; 198.51.100.7 new) and it has a path without an answer"),
+        ("zt0p1", "addresses have changed (gone: 198.51.100.1; new: 198.51.100.7) and a path has no answer"),
     )
     assert orders(recovery, 110.7, zt0p1=one(addresses=NEW, silent=110.6)) == ([], []), "once"
 
@@ -74,21 +79,50 @@ def test_a_silent_path_restarts_less_and_less_often() -> None:
         if orders(recovery, now, zt0p1=one(index, silent=0.0))[1]:
             moments.append(now)
             index += 1
-        now = recovery.wake if recovery.wake and recovery.wake > now else now + 0.1
+        now = recovery.wake if recovery.wake and recovery.wake > now else now + 0.05
     waits = [b - a for a, b in zip([0.0, *moments], moments, strict=False)]
-    assert waits[:4] == pytest.approx([FIRST, 2 * FIRST, 4 * FIRST, 8 * FIRST], abs=0.2)
+    assert waits[:5] == pytest.approx([DEAF, DEAF, 2 * DEAF, 4 * DEAF, 8 * DEAF], abs=0.2)
     assert max(waits) == pytest.approx(LONGEST, abs=0.2) and len(moments) < 15
+
+
+def test_the_two_ends_of_a_path_do_not_go_at_the_same_time() -> None:
+    recovery = Recovery()
+    orders(recovery, 0.0, zt0p1=one(up=[1]), zt0p2=one(up=[1]))
+    both = {"zt0p1": one(silent=1.0), "zt0p2": one(silent=1.0, patient=True)}
+    assert orders(recovery, 1.0 + DEAF, **both) == ([], ["zt0p1"])
+    assert orders(recovery, 1.0 + PATIENT, **both) == ([], ["zt0p2"])
+
+
+def test_who_hears_the_remote_without_an_answer_goes_first() -> None:
+    recovery = Recovery()
+    orders(recovery, 0.0, zt0p1=one(up=[1]))
+    assert orders(recovery, 1.0 + HEARD - 0.1, zt0p1=one(silent=1.0, heard_since=0.5)) == ([], [])
+    assert orders(recovery, 1.0 + HEARD, zt0p1=one(silent=1.0, heard_since=0.5)) == ([], ["zt0p1"])
+    # It may be heard again at once, but a restart takes its time.
+    again = one(6, silent=2.5, heard_since=2.5)
+    assert orders(recovery, 2.5 + HEARD, zt0p1=again) == ([], [])
+    assert orders(recovery, 1.0 + HEARD + DEAF, zt0p1=again) == ([], ["zt0p1"])
+
+
+def test_somebody_who_is_heard_is_noticed_soon() -> None:
+    recovery = Recovery()
+    orders(recovery, 0.0, zt0p1=one(up=[1]))
+    orders(recovery, 1.0, zt0p1=one(silent=1.0))
+    assert recovery.wake and recovery.wake <= 1.0 + LISTEN
+    orders(recovery, 1.2, zt0p1=one(silent=1.0, heard_since=1.1))
+    assert recovery.wake == pytest.approx(1.1 + HEARD)
 
 
 def test_a_path_that_was_good_for_a_while_begins_anew() -> None:
     recovery = Recovery()
-    for now in (0.0, 2.0, 5.0, 11.5):
+    for now in (0.0, DEAF, 2 * DEAF, 4 * DEAF):
         orders(recovery, now, zt0p1=one(silent=0.0))
-    orders(recovery, 12.0, zt0p1=one(up=[1]))
-    orders(recovery, 12.0 + GOOD, zt0p1=one(up=[1]))
-    fell = 13.0 + GOOD
-    assert orders(recovery, fell + FIRST - 0.1, zt0p1=one(silent=fell)) == ([], [])
-    assert orders(recovery, fell + FIRST, zt0p1=one(silent=fell)) == ([], ["zt0p1"])
+    well = 4 * DEAF + 1.0
+    orders(recovery, well, zt0p1=one(up=[1]))
+    orders(recovery, well + GOOD, zt0p1=one(up=[1]))
+    fell = well + GOOD + 1.0
+    assert orders(recovery, fell + DEAF - 0.1, zt0p1=one(silent=fell)) == ([], [])
+    assert orders(recovery, fell + DEAF, zt0p1=one(silent=fell)) == ([], ["zt0p1"])
 
 
 def test_an_address_that_came_while_all_was_well_is_known_after_a_while() -> None:
@@ -105,7 +139,7 @@ def test_addresses_that_flap_restart_no_oftener_than_a_pause_allows() -> None:
     orders(recovery, 0.0, zt0p1=one(up=[1]))
     assert orders(recovery, 1.0, zt0p1=one(addresses=NEW, silent=0.9))[1]
     assert not orders(recovery, 1.5, zt0p1=one(addresses=OLD, silent=0.9))[1]
-    assert recovery.wake == pytest.approx(1.0 + PAUSE)
+    assert recovery.wake and recovery.wake < 1.0 + PAUSE
     assert orders(recovery, 1.0 + PAUSE, zt0p1=one(addresses=OLD, silent=0.9))[1]
 
 
@@ -121,7 +155,7 @@ def test_those_that_carry_other_paths_go_in_turn_and_drained() -> None:
     quiet = {f"zt0p{k}": one(k, up=[9]) for k in (1, 2)}
     orders(recovery, 0.0, **quiet)
     silent = {f"zt0p{k}": one(k, silent=1.0, up=[9]) for k in (1, 2)}
-    now = 1.0 + FIRST
+    now = 1.0 + DEAF
     assert orders(recovery, now, empty=False, **silent) == (["zt0p1"], [])
     silent["zt0p1"] = one(1, silent=1.0)  # drained: nothing of it is up
     assert orders(recovery, now + STEP, empty=False, **silent) == ([], [])
@@ -138,7 +172,7 @@ def test_one_that_does_not_come_back_holds_the_others_up_for_a_while_only() -> N
     recovery = Recovery()
     silent = {f"zt0p{k}": one(k, silent=1.0, up=[9]) for k in (1, 2)}
     orders(recovery, 0.0, **{f"zt0p{k}": one(k, up=[9]) for k in (1, 2)})
-    now = 1.0 + FIRST
+    now = 1.0 + DEAF
     orders(recovery, now, **silent)
     orders(recovery, now + DRAIN, **silent)
     assert orders(recovery, now + TURN - 0.1, **{**silent, "zt0p1": one(None)}) == ([], [])
@@ -149,7 +183,7 @@ def test_one_that_does_not_come_back_holds_the_others_up_for_a_while_only() -> N
 def test_an_instance_that_carries_nothing_waits_for_nobody() -> None:
     recovery = Recovery()
     seen = {"zt0p1": one(1, silent=1.0, up=[9]), "zt0p2": one(2, silent=1.0)}
-    assert orders(recovery, 5.0, **seen) == (["zt0p1"], ["zt0p2"])
+    assert orders(recovery, 1.0 + DEAF, **seen) == (["zt0p1"], ["zt0p2"])
 
 
 def test_addresses_of_tunnels_and_of_our_own_devices_are_not_the_underlay() -> None:

@@ -312,6 +312,8 @@ def bundle_warnings(snapshot: Snapshot, plan: Plan) -> list[str]:
             f"the kernel hashes by {_hash_name(snapshot.kernel.hash_policy)}, not by {_hash_name(plan.hash_policy)}; "
             f"another program has set net.ipv4.fib_multipath_hash_policy"
         )
+    told = (snapshot.pathd or {}).get("bundles", {}).get(plan.bundle, {})
+    found += [f"{plan.bundle}: {fault}" for fault in told.get("endpoint_faults", [])]
     if plan.instances and not plan.paths:
         found.append(f"{plan.bundle} has no path: {_why_no_path(plan)}")
     return found

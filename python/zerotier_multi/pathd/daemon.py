@@ -24,6 +24,7 @@ from zerotier_multi.pathd.actions import actions
 from zerotier_multi.pathd.chronicle import Chronicle
 from zerotier_multi.pathd.control import ControlSocket
 from zerotier_multi.pathd.desired import Observed, Share, desired_state, group_id
+from zerotier_multi.pathd.endpoints import Endpoints
 from zerotier_multi.pathd.events import Event, Seen, bundle_word, hang, revival
 from zerotier_multi.pathd.hangs import Hangs
 from zerotier_multi.pathd.hooks import Hooks
@@ -130,6 +131,7 @@ class Daemon:
         self._metrics = MetricsFile()
         self._hooks = Hooks(self._selector)
         self._chronicle = Chronicle([journal.tell, self._hooks.tell, self._metrics.change])
+        self._endpoints = Endpoints(self._selector, self._chronicle.tell, self.reconcile)
         self._doors = [
             ControlSocket(self._selector, self._request, names.CONTROL_SOCKET, privileged=True),
             ControlSocket(self._selector, self._request, names.STATUS_SOCKET, privileged=False),
@@ -150,6 +152,8 @@ class Daemon:
                 self._hangs.work(now)
             if (due := self._weights.wake) is not None and due <= now:
                 self._weights.work(now)
+            if (due := self._endpoints.wake) is not None and due <= now:
+                self._endpoints.work(now)
             if any(at <= now for at in self._alarms()):
                 self.reconcile()
             elif (due := self._recovery.wake) is not None and due <= now:
@@ -224,6 +228,7 @@ class Daemon:
         paths = [path for plan in self._plan_list for path in plan.paths]
         self._seen |= {path.device for path in paths if known.get(path.nexthop_id, "no device") != "no device"}
         self._metrics.change()
+        self._endpoints.configure(self._plan_list)
         self._weights.configure(self._plan_list, self._resilient)
         self._hangs.configure({i.unit: i.port for plan in self._plan_list for i in plan.instances}, time.monotonic())
         self.reconcile()
@@ -268,6 +273,7 @@ class Daemon:
         self._retry = now + RETRY if problems else None
         self._audit_at = now + AUDIT
         self._revive(now)
+        self._endpoints.look(states.keys() - self._up, now)
         self._recover(now)
 
     def _pass(self) -> tuple[bool, list[str]]:
@@ -378,12 +384,15 @@ class Daemon:
         self._been_up |= self._up
         there = recovery.underlay(self._observed.links, self._observed.local)
         looked = recovery.situations(
-            self._plan_list, self._observed.links, there, self._prober.silent_since, self._up, self._been_up
+            self._plan_list, self._observed.links, there, self._prober.silence, self._up, self._been_up, self._endpoints.known
         )
         orders = self._recovery.work(looked, now, self._empty)
         if orders.restart:
             chosen = [(*instances[device], cause) for device, cause in orders.restart]
             told = (events.recovery(plan.bundle, instance, cause) for plan, instance, cause in chosen)
+            idle = [instance.unit for _plan, instance, _cause in chosen if instance.device not in self._drained]
+            if idle:  # zerotier-one takes a second to end in order, and nothing is under way over these
+                systemd.systemctl("kill", "--signal=KILL", *idle, check=False)
             self._start_again([instance for _plan, instance, _cause in chosen], *told)
         if orders.drain:
             self._drained.update({d: (self._observed.links[d].index, now + DRAIN_LIMIT) for d in orders.drain})
@@ -418,8 +427,8 @@ class Daemon:
 
     def _timeout(self) -> float:
         now = time.monotonic()
-        helpers = (self._prober.wake, self._hangs.wake, self._weights.wake, self._metrics.wake, self._recovery.wake)
-        moments = [*self._alarms(), *(at for at in helpers if at is not None)]
+        helpers = (self._prober, self._hangs, self._weights, self._metrics, self._recovery, self._endpoints)
+        moments = [*self._alarms(), *(helper.wake for helper in helpers if helper.wake is not None)]
         return max(0.0, min([WATCHDOG, *(at - now for at in moments)]))
 
     # -- what is told
@@ -438,6 +447,7 @@ class Daemon:
             "state": bundle_word(self._path_state(plan, path) for path in plan.paths),
             "instances": [self._instance_status(plan, instance) for instance in plan.instances],
             "paths": [self._path_status(plan, path) for path in plan.paths],
+            "endpoint_faults": self._endpoints.faults(plan),
             "routes": sorted(r.prefix for r in plan.routes if any(o.prefix == r.prefix and o.nexthop_id for o in self._observed.routes)),
         }
 
@@ -461,11 +471,15 @@ class Daemon:
             "state": self._path_state(plan, path),
             "since": self._since.unix(path.nexthop_id, time.time()),
             "changes": self._chronicle.changes(path.nexthop_id),
-            "cause": self._chronicle.cause(path.nexthop_id),
+            "cause": self._path_cause(plan, path),
             "rtt_ms": None if rtt is None else round(rtt * 1000, 3),
             "loss": None if loss is None else round(loss, 4),
             "weight": self._weight(plan, path),
         }
+
+    def _path_cause(self, plan: Plan, path: PathPlan) -> str | None:
+        faults = [] if path.nexthop_id in self._up else self._endpoints.faults(plan, path)
+        return "; ".join(filter(None, [self._chronicle.cause(path.nexthop_id), *faults])) or None
 
     def _weight(self, plan: Plan, path: PathPlan) -> int:
         group = next((g.group_id for g in plan.groups if path.nexthop_id in g.members), 0)

@@ -13,6 +13,7 @@ from zerotier_multi.plan import InstancePlan, PathPlan, Plan
 
 WARNING, NOTICE, INFO = 4, 5, 6  # priorities of syslog(3)
 
+MOVED, UNRESOLVED = "endpoint-moved", "endpoint-unresolved"
 REVIVED, KILLED, RESTARTED = "instance-revived", "instance-killed", "instance-restarted"
 
 # What the daemon knows of a path before its probes say anything.
@@ -182,6 +183,23 @@ def hang(bundle: str, instance: InstancePlan) -> Event:
 def recovery(bundle: str, instance: InstancePlan, cause: str) -> Event:
     """The daemon restarts an instance whose engine does not follow addresses by itself."""
     return _intervention(RESTARTED, bundle, instance, "restarted", cause)
+
+
+# -- endpoints that are names
+
+
+def endpoint_moved(bundle: str, remote: str, name: str, was: Iterable[str], now: Iterable[str]) -> Event:
+    """The name of an endpoint has other addresses than before."""
+    before, after = ", ".join(was) or "not known", ", ".join(now)
+    cause = f"{name} is {after} now"
+    return Event(
+        MOVED, NOTICE, f"endpoint of {remote} ({bundle}): {name}: {before} -> {after}", bundle, cause, before, after, remote
+    )
+
+
+def unresolved(bundle: str, remote: str, fault: str) -> Event:
+    """The name of an endpoint could not be looked up."""
+    return Event(UNRESOLVED, WARNING, f"endpoint of {remote} ({bundle}): {fault}", bundle, fault, remote=remote)
 
 
 def _intervention(kind: str, bundle: str, instance: InstancePlan, done: str, cause: str) -> Event:

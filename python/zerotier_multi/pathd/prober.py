@@ -7,6 +7,7 @@ few wake-ups per second.
 
 from __future__ import annotations
 
+import ipaddress
 import math
 import os
 import select
@@ -54,6 +55,15 @@ class Target:
     vrf: int = 0  # ifindex of the VRF that the device is in
 
 
+@dataclass(frozen=True, slots=True)
+class Silence:
+    """A path that is down without any answer: since when, and since when the remote's probes come over it all the same."""
+
+    since: float
+    heard_since: float | None = None
+    patient: bool = False  # of two routers that both hear nothing, the one that lets the other try first
+
+
 @dataclass(slots=True)
 class _State:
     target: Target
@@ -67,6 +77,8 @@ class _State:
     drained: bool = False
     seen_at: float = -math.inf  # when a probe of the remote last came over this path
     remote_use: int | None = None  # percent
+    came_at: float = -math.inf  # when anything that looks like a probe of the remote's last came over this path
+    came_since: float = -math.inf  # since when such have come, one soon after the other
     trust: Trust = field(default_factory=Trust)
 
 
@@ -177,10 +189,14 @@ class Prober:
         state = self._states.get(path)
         return (state.health.rtt, state.health.loss()) if state else (None, None)
 
-    def silent_since(self, path: int) -> float | None:
-        """Since when (monotonic) a path is down without any answer; None where it is not, or is not probed."""
+    def silence(self, path: int) -> Silence | None:
+        """How a path is silent (times are monotonic); None where it is not down, answers come again, or it is not probed."""
         state = self._states.get(path)
-        return state.health.silent_since if state else None
+        since = state.health.silent_since if state else None
+        if state is None or since is None:
+            return None
+        heard = time.monotonic() - state.came_at <= state.target.interval * state.target.multiplier
+        return Silence(since, state.came_since if heard else None, _number(state.target.source) > _number(state.target.via))
 
     def empty(self, paths: Iterable[int]) -> bool:
         """Whether the peers that speak to us send nothing more over these paths."""
@@ -339,6 +355,10 @@ class Prober:
                 state.health.answered(probe.sequence, arrival)
             return
         state = self._by_source.get((index, source))
+        if state and hops == _HOPS:
+            if arrival - state.came_at > state.target.interval * state.target.multiplier:
+                state.came_since = arrival
+            state.came_at = max(state.came_at, arrival)
         if state and hops == _HOPS and state.trust.hear(probe.token, probe.echo):
             state.seen_at = max(state.seen_at, arrival)
             state.remote_use = probe.use
@@ -348,6 +368,10 @@ class Prober:
             if peer is None:
                 peer = self._peers[state.group] = Peer()
             peer.hear(probe.heard, probe.used, probe.sent, arrival + probe.good_ms / 1000)
+
+
+def _number(address: str) -> int:
+    return int(ipaddress.ip_address(address))
 
 
 def _waiting(sock: socket.socket) -> Iterator[tuple[bytes, list[tuple[int, int, bytes]], int, tuple[str, int]]]:

@@ -4,24 +4,31 @@ zerotier-one 1.14 looks for changed addresses of its own every 30 s, and holds o
 (measured: a NAT's new port was followed after that time). A process that is new knows what there is, and calls the others
 at once.
 
-An instance over which nothing goes is restarted as soon as that may help: at once where addresses have changed since it
-was started, else when a path has been silent for :data:`FIRST` seconds, then less and less often. One that still carries
-other paths is drained first, and those of a bundle go one after the other.
+An instance that has a silent path is restarted as soon as that may help: at once where addresses have changed since it
+was started; soon where the remote's probes come while nothing comes back, because then it is this end that sends to where
+nobody is; else after a while, and the two ends not at the same time, because one that is just being restarted cannot be
+called. Then less and less often. One that still carries other paths is drained first, and those of a bundle go one after
+the other.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from zerotier_multi.engine_choice import follows_addresses
 from zerotier_multi.homefiles import TUNNEL_PREFIXES
 from zerotier_multi.names import is_our_device
+from zerotier_multi.pathd.prober import Silence
 from zerotier_multi.plan import InstancePlan, Plan
 from zerotier_multi.rtnl import Address, Link
 
-FIRST, LONGEST = 1.5, 300.0  # seconds that a path is silent before the first restart; most between two
-UNSEEN = 30.0  # seconds before the first one for a path that has never been up: its remote may not be there yet
+HEARD = 0.4  # seconds in which the remote is heard, but does not answer, before the first restart
+DEAF, PATIENT = 3.5, 5.5  # the same where it is not heard, for one router of the two and for the other
+LONGER = 2.0  # so many times as long as that, heard or not, lies between two more
+LONGEST = 300.0  # seconds between two
+LISTEN = 0.2  # seconds between two looks whether the remote of a silent path is heard
+UNSEEN = 30.0  # seconds more before the first one for a path that has never been up: its remote may not be there yet
 PAUSE = 2.0  # seconds between two restarts because of addresses
 GOOD = 10.0  # seconds without a silent path after which the next one is a first one again
 NOTICED = 40.0  # seconds after which an engine has seen a change of addresses by itself
@@ -37,9 +44,15 @@ class Situation:
     bundle: str
     index: int | None
     addresses: frozenset[str]  # of the underlay that it could be bound to
-    silent: Mapping[int, float]  # paths without answers -> since when
+    silent: Mapping[int, Silence]  # paths without answers
     carrying: frozenset[int]  # paths that are up
     names: Mapping[int, str] = field(default_factory=dict)  # path -> its remote
+    told: frozenset[str] = frozenset()  # addresses of endpoints that are names, as they stand in its files
+
+    @property
+    def facts(self) -> frozenset[str]:
+        """What a process that begins now knows."""
+        return self.addresses | self.told
 
 
 @dataclass(frozen=True)
@@ -53,11 +66,11 @@ class Orders:
 @dataclass
 class _Record:
     index: int | None
-    known: frozenset[str]  # addresses that its process is taken to know
+    known: frozenset[str]  # facts that its process is taken to know
     current: frozenset[str]
     changed_at: float
     restarted_at: float
-    delay: float = FIRST
+    tries: int = 0  # restarts without a change of addresses, in a row
     good_since: float | None = None
 
 
@@ -111,7 +124,7 @@ class Recovery:
             if due is None:
                 continue
             if due > now:
-                moments.append(due)
+                moments.append(min(due, now + LISTEN) if _deaf(seen) else due)
             elif (turn := self._turns.get(seen.bundle)) and turn.device == device:
                 continue
             elif not seen.carrying:
@@ -126,13 +139,13 @@ class Recovery:
         return Orders(tuple(drain), tuple(restart))
 
     def _look(self, device: str, seen: Situation, now: float) -> _Record:
-        fresh = _Record(seen.index, seen.addresses, seen.addresses, now - NOTICED, now - LONGEST)
+        fresh = _Record(seen.index, seen.facts, seen.facts, now - NOTICED, now - LONGEST)
         record = self._records.setdefault(device, fresh)
         if seen.index is not None and seen.index != record.index:
             # Another process, whoever has started it.
-            record.index, record.known = seen.index, seen.addresses
-        if seen.addresses != record.current:
-            record.current, record.changed_at = seen.addresses, now
+            record.index, record.known = seen.index, seen.facts
+        if seen.facts != record.current:
+            record.current, record.changed_at = seen.facts, now
         if seen.silent:
             record.good_since = None
         elif record.good_since is None:
@@ -141,7 +154,7 @@ class Recovery:
             if now - max(record.good_since, record.changed_at) >= NOTICED:
                 record.known = record.current
             if now - record.good_since >= GOOD:
-                record.delay = FIRST
+                record.tries = 0
         return record
 
     @staticmethod
@@ -149,17 +162,18 @@ class Recovery:
         """When an instance is to be restarted as things are, and why; None where that would bring nothing."""
         if not seen.silent or not seen.addresses or seen.index is None:
             return None, ""
-        if seen.addresses != record.known:
-            return record.restarted_at + PAUSE, _changes(record.known, seen.addresses)
-        path = min(seen.silent, key=lambda path: seen.silent[path])
-        due = max(seen.silent[path], record.restarted_at) + record.delay
-        return due, f"no answer over its path to {seen.names.get(path, 'the remote')}"
+        if seen.facts != record.known:
+            return record.restarted_at + PAUSE, _changes(record.known, seen.facts)
+        moments = {path: _moment(silence, record) for path, silence in seen.silent.items()}
+        path = min(moments, key=lambda path: moments[path])
+        heard = "is heard but does not answer" if seen.silent[path].heard_since is not None else "does not answer"
+        return moments[path], f"{seen.names.get(path, 'the remote')} {heard}"
 
     @staticmethod
     def _restarted(record: _Record, seen: Situation, now: float) -> None:
-        if seen.addresses == record.known:
-            record.delay = min(record.delay * 2, LONGEST)
-        record.known, record.restarted_at = seen.addresses, now
+        if seen.facts == record.known:
+            record.tries += 1
+        record.known, record.restarted_at = seen.facts, now
 
     def _turn(
         self, bundle: str, turn: _Turn, seen: Situation | None, now: float, empty: Callable[[str], bool],
@@ -182,19 +196,34 @@ class Recovery:
         return turn.began + TURN
 
 
+def _deaf(seen: Situation) -> bool:
+    return any(silence.heard_since is None for silence in seen.silent.values())
+
+
+def _moment(silence: Silence, record: _Record) -> float:
+    """When a silent path is reason enough for a restart."""
+    deaf = PATIENT if silence.patient else DEAF
+    if silence.heard_since is None:
+        first = silence.since + deaf
+    else:
+        first = max(silence.since, silence.heard_since) + HEARD
+    return max(first, record.restarted_at + min(deaf * LONGER ** min(max(record.tries - 1, 0), 32), LONGEST))
+
+
 def _changes(before: frozenset[str], after: frozenset[str]) -> str:
     gone, come = sorted(before - after), sorted(after - before)
-    parts = [f"{', '.join(some)} {word}" for some, word in ((gone, "gone"), (come, "new")) if some]
-    return f"addresses of the underlay changed ({'; '.join(parts)}) and it has a path without an answer"
+    parts = [f"{word}: {', '.join(some)}" for some, word in ((gone, "gone"), (come, "new")) if some]
+    return f"addresses have changed ({'; '.join(parts)}) and a path has no answer"
 
 
 def situations(
     plans: Iterable[Plan],
     links: Mapping[str, Link],
     addresses: Mapping[str, Collection[str]],
-    silent_since: Callable[[int], float | None],
+    silence: Callable[[int], Silence | None],
     up: Collection[int],
     been_up: Collection[int],
+    told: Callable[[Plan, InstancePlan], frozenset[str]],
 ) -> dict[str, Situation]:
     """Every instance whose engine needs a restart to follow addresses, by its device."""
     found = {}
@@ -205,9 +234,11 @@ def situations(
             paths = [p for p in plan.paths if p.instance == instance.number]
             silent = {}
             for path in paths:
-                if (since := silent_since(path.nexthop_id)) is not None:
-                    seen = path.nexthop_id in been_up
-                    silent[path.nexthop_id] = since if seen else since + UNSEEN - FIRST
+                if found_silent := silence(path.nexthop_id):
+                    # Of one that has never been up, nobody may be there yet.
+                    unseen = path.nexthop_id not in been_up and found_silent.heard_since is None
+                    since = found_silent.since + (UNSEEN if unseen else 0.0)
+                    silent[path.nexthop_id] = replace(found_silent, since=since)
             link = links.get(instance.device)
             found[instance.device] = Situation(
                 plan.bundle,
@@ -216,5 +247,6 @@ def situations(
                 silent,
                 frozenset(p.nexthop_id for p in paths if p.nexthop_id in up),
                 {p.nexthop_id: p.remote for p in paths},
+                told(plan, instance),
             )
     return found

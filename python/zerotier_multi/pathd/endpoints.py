@@ -1,0 +1,105 @@
+"""Brings the addresses of endpoints that are names to the instances: what the daemon does with a :class:`Resolver`."""
+
+from __future__ import annotations
+
+import logging
+import selectors
+from collections.abc import Callable, Collection, Sequence
+from pathlib import Path
+
+from zerotier_multi.facts import device_addresses
+from zerotier_multi.homes import own_identity, sync_home
+from zerotier_multi.hosts import current_files, named_peers, read_hosts, store_hosts
+from zerotier_multi.pathd import events
+from zerotier_multi.pathd.resolver import Resolver
+from zerotier_multi.plan import InstancePlan, PathPlan, Plan
+
+log = logging.getLogger("pathd")
+
+
+class Endpoints:
+    """``changed`` is called when an instance has been given other addresses, ``tell`` with events."""
+
+    def __init__(
+        self, selector: selectors.BaseSelector, tell: Callable[[events.Event], None], changed: Callable[[], None]
+    ) -> None:
+        self._tell, self._changed = tell, changed
+        self._plans: Sequence[Plan] = ()
+        self._users: dict[str, set[tuple[str, str, int]]] = {}  # name -> (bundle, remote, instance)
+        self._written = read_hosts()
+        self._resolver = Resolver(selector, self._told, self._written)
+
+    def configure(self, plans: Sequence[Plan]) -> None:
+        """Take over the names in these plans."""
+        self._plans, self._users = plans, {}
+        for plan, peer, name in named_peers(plans):
+            self._users.setdefault(name, set()).add((plan.bundle, peer.remote, peer.instance))
+
+    def look(self, silent: Collection[int], now: float) -> None:
+        """Look names up for these paths, known by their next hops, which are not up."""
+        if not self._users and not self._written:
+            return
+        down = {
+            (plan.bundle, path.remote, path.instance)
+            for plan in self._plans for path in plan.paths if path.nexthop_id in silent
+        }  # fmt: skip
+        self._resolver.configure({name: bool(users & down) for name, users in self._users.items()}, now)
+        self._resolver.work(now)
+        self._write()
+
+    @property
+    def wake(self) -> float | None:
+        """When :meth:`work` has something to do."""
+        return self._resolver.wake
+
+    def work(self, now: float) -> None:
+        """Begin and end lookups."""
+        self._resolver.work(now)
+
+    def faults(self, plan: Plan, path: PathPlan | None = None) -> list[str]:
+        """Sentences on names of a bundle, or of one of its paths, that could not be looked up."""
+        found = []
+        for name, users in self._users.items():
+            fault = self._resolver.fault(name)
+            if fault and any(b == plan.bundle and (path is None or (r, k) == (path.remote, path.instance)) for b, r, k in users):
+                found.append(fault)
+        return found
+
+    def known(self, plan: Plan, instance: InstancePlan) -> frozenset[str]:
+        """What an instance has been told of names, as ``name is address``."""
+        users = self._users.items()
+        names = [name for name, us in users if any(b == plan.bundle and k == instance.number for b, _remote, k in us)]
+        return frozenset(f"{name} is {address}" for name in names for address in self._written.get(name, ()))
+
+    def _told(self, name: str) -> None:
+        fault, was, now = self._resolver.fault(name), self._written.get(name, ()), self._resolver.hosts().get(name, ())
+        for bundle, remote in sorted({(bundle, remote) for bundle, remote, _instance in self._users.get(name, ())}):
+            if fault:
+                self._tell(events.unresolved(bundle, remote, fault))
+            elif was != now:
+                self._tell(events.endpoint_moved(bundle, remote, name, was, now))
+        self._write()
+
+    def _write(self) -> None:
+        """Write down what is known, and give it to the instances that it concerns."""
+        hosts = self._resolver.hosts()
+        if hosts == self._written:
+            return
+        moved = {name for name in hosts.keys() | self._written.keys() if hosts.get(name) != self._written.get(name)}
+        self._written = hosts
+        for sentence in store_hosts(hosts):
+            log.warning("%s", sentence)
+        for plan in self._plans:
+            numbers = {k for name in moved for b, _remote, k in self._users.get(name, ()) if b == plan.bundle}
+            for instance in (i for i in plan.instances if i.number in numbers):
+                self._refresh(plan, instance)
+        if moved & self._users.keys():
+            self._changed()
+
+    def _refresh(self, plan: Plan, instance: InstancePlan) -> None:
+        home = Path(instance.home)
+        try:
+            devices = device_addresses() if instance.source_interface else {}
+            sync_home(home, current_files(plan, instance, own_identity(home), self._written, devices))
+        except (OSError, ValueError) as error:
+            log.warning("%s/%d is not told of addresses: %s", plan.bundle, instance.number, error)

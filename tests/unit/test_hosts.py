@@ -1,0 +1,181 @@
+"""Endpoints that are DNS names: in the configuration, in the files of a home, and how they are looked up."""
+
+from __future__ import annotations
+
+import json
+import selectors
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from tests.configuration import EXAMPLE, bundle
+from zerotier_multi.bundle import named_endpoint
+from zerotier_multi.checks import check_bundle
+from zerotier_multi.cpu import Cpu
+from zerotier_multi.hosts import current_files, named_peers, read_hosts, store_hosts, with_hosts
+from zerotier_multi.identity import PublicIdentity
+from zerotier_multi.pathd.resolver import FIRST, LONGEST, PATIENCE, Resolver, addresses
+from zerotier_multi.plan import Plan, from_json, to_json
+from zerotier_multi.planner import make_plan
+
+A = PublicIdentity("89e92ceee5", bytes(range(64)))
+B = PublicIdentity("1d20db2f58", bytes(range(64, 128)))
+CPUS = tuple(Cpu(n, n) for n in range(4))
+NAMED = EXAMPLE + f"controller-free\nremote R2 instance 1 identity {B}\nremote R2 instance 1 endpoint R2.example.org:9993\n"
+
+
+def plan_of(text: str, engine: str = "/usr/sbin/ztnode") -> Plan:
+    return make_plan(bundle(text), CPUS, engine)
+
+
+def tried(plan: Plan, hosts: dict[str, tuple[str, ...]]) -> list[str]:
+    virtual = json.loads(current_files(plan, plan.instances[0], A, hosts, {}).have["local.conf"])["virtual"]
+    return virtual.get(B.address, {}).get("try", [])
+
+
+@pytest.mark.parametrize("text", ["r2.example.org:9993", "R2:1", "a_b.example:65535", "1and1.example:1", "7a:9"])
+def test_names_that_are_endpoints(text: str) -> None:
+    assert str(named_endpoint(text)) == text.lower()
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["198.51.100.2:9993", "300.1.1.1:9", "a.3:9", "-a:9", "a..b:9", "a.:9", ".a:9", f"{'a' * 64}:9", "a:0", "a:65536", "a", "a b:1"],
+)
+def test_names_that_are_none(text: str) -> None:
+    with pytest.raises(ValueError):
+        named_endpoint(text)
+
+
+def test_a_name_goes_from_the_configuration_into_the_plan_and_out_of_its_file() -> None:
+    parsed = bundle(NAMED + "remote R2 instance 1 endpoint 198.51.100.2:9993\n")
+    assert not check_bundle(parsed, CPUS)
+    plan = make_plan(parsed, CPUS, "/usr/sbin/ztnode")
+    assert plan.peers[0].endpoints == ("198.51.100.2:9993", "r2.example.org:9993")
+    assert [(peer.remote, name) for _plan, peer, name in named_peers([from_json(to_json(plan))])] == [("R2", "r2.example.org")]
+
+
+def test_a_name_needs_controller_free_mode_as_an_address_does() -> None:
+    problems = check_bundle(bundle(NAMED.replace("controller-free\n", "")), CPUS)
+    assert any("endpoint" in problem.path for problem in problems)
+
+
+def test_the_files_have_the_addresses_that_are_known() -> None:
+    plan = plan_of(NAMED)
+    assert tried(plan, {}) == []
+    assert tried(plan, {"r2.example.org": ("198.51.100.2", "2001:db8::2")}) == ["198.51.100.2/9993", "2001:db8::2/9993"]
+    assert tried(plan, {"other.example.org": ("198.51.100.3",)}) == []
+
+
+@pytest.mark.parametrize("engine", ["/usr/sbin/ztnode", "/usr/sbin/zerotier-one"])
+def test_an_address_that_a_name_gets_is_no_reason_for_a_commit_to_restart(engine: str) -> None:
+    plan = plan_of(NAMED, engine)
+    digests = {
+        current_files(plan, plan.instances[0], A, hosts, {}).restart_digest
+        for hosts in ({}, {"r2.example.org": ("198.51.100.2",)}, {"r2.example.org": ("198.51.100.3",)})
+    }
+    assert len(digests) == 1
+
+
+def test_addresses_that_are_configured_come_first_and_there_are_no_more_than_an_engine_takes() -> None:
+    plan = plan_of(NAMED + "remote R2 instance 1 endpoint 203.0.113.9:9993\n")
+    many = {"r2.example.org": tuple(f"198.51.100.{n}" for n in range(1, 60))}
+    endpoints = with_hosts(plan, many).peers[0].endpoints
+    assert len(endpoints) == 32 and endpoints[0] == "203.0.113.9:9993"
+
+
+def test_what_is_written_down_is_read_again(tmp_path: Path) -> None:
+    path = tmp_path / "hosts.json"
+    assert read_hosts(path) == {}
+    assert store_hosts({"a.example": ("198.51.100.2",)}, path) == []
+    assert read_hosts(path) == {"a.example": ("198.51.100.2",)}
+    path.write_text('{"a.example": "x", "b')
+    assert read_hosts(path) == {}
+
+
+def test_what_getent_says() -> None:
+    said = (
+        "2001:db8::2     STREAM r2.example.org\n2001:db8::2     DGRAM\n198.51.100.2   STREAM\nfe80::1%eth0 STREAM\n"
+        "127.0.1.1 STREAM\n0.0.0.0 RAW\n\nnonsense\n"
+    )
+    assert addresses(said) == ("198.51.100.2", "2001:db8::2")
+
+
+class Zone:
+    """Name servers: a program in place of getent for each lookup, and what the resolver told."""
+
+    def __init__(self, known: dict[str, tuple[str, ...]] | None = None) -> None:
+        self.answers: dict[str, str] = {}
+        self.asked: list[str] = []
+        self.told: list[str] = []
+        self.selector = selectors.DefaultSelector()
+        self.resolver = Resolver(self.selector, self.told.append, known or {}, self.start)
+
+    def start(self, name: str) -> subprocess.Popen[bytes]:
+        self.asked.append(name)
+        text = self.answers.get(name)
+        script = "sleep 600" if text == "silence" else f"printf '{text} STREAM\\n'" if text else "exit 2"
+        return subprocess.Popen(["sh", "-c", f"exec {script}"], stdout=subprocess.PIPE)
+
+    def work(self, now: float, until: Callable[[], bool] = lambda: True) -> None:
+        self.resolver.work(now)
+        end = time.monotonic() + 10
+        while not until() and time.monotonic() < end:
+            for key, _ in self.selector.select(0.1):
+                key.data()
+        assert until()
+
+
+def test_a_name_is_looked_up_at_once_and_again_less_and_less_often_while_a_path_is_down() -> None:
+    zone, now, moments = Zone(), 100.0, []
+    zone.answers["a"] = "198.51.100.2"
+    zone.resolver.configure({"a": True}, now)
+    for count in range(1, 9):
+        assert zone.resolver.wake is not None
+        now = max(now, zone.resolver.wake)
+        moments.append(now)
+        zone.work(now, lambda c=count: len(zone.asked) == c and not zone.selector.get_map())
+    assert zone.resolver.hosts() == {"a": ("198.51.100.2",)} and zone.told == ["a"]
+    waits = [b - a for a, b in zip(moments, moments[1:], strict=False)]
+    assert waits == [FIRST, 2 * FIRST, 4 * FIRST, 8 * FIRST, 16 * FIRST, LONGEST, LONGEST]
+
+
+def test_a_name_is_left_alone_while_its_paths_are_up() -> None:
+    zone = Zone()
+    zone.answers["a"] = "198.51.100.2"
+    zone.resolver.configure({"a": True}, 0.0)
+    zone.work(0.0, lambda: bool(zone.resolver.hosts()))
+    zone.resolver.configure({"a": False}, 1.0)
+    assert zone.resolver.wake is None
+    zone.answers["a"] = "198.51.100.7"
+    zone.resolver.configure({"a": True}, 50.0)
+    assert zone.resolver.wake == 50.0
+    zone.work(50.0, lambda: zone.resolver.hosts() == {"a": ("198.51.100.7",)})
+    assert zone.told == ["a", "a"]
+
+
+def test_a_name_that_does_not_resolve_keeps_its_address_and_says_so_once() -> None:
+    zone = Zone(known={"a": ("198.51.100.2",)})
+    zone.resolver.configure({"a": True}, 0.0)
+    zone.work(0.0, lambda: zone.resolver.fault("a") is not None)
+    assert zone.resolver.fault("a") == "a does not resolve to an address"
+    assert zone.resolver.hosts() == {"a": ("198.51.100.2",)}
+    zone.work(FIRST, lambda: len(zone.asked) == 2 and not zone.selector.get_map())
+    assert zone.told == ["a"]
+    zone.answers["a"] = "198.51.100.2"
+    zone.work(3 * FIRST, lambda: zone.resolver.fault("a") is None)
+    assert zone.told == ["a", "a"]
+
+
+def test_silent_name_servers_hold_nobody_up() -> None:
+    zone = Zone()
+    zone.answers = {"a": "silence", "b": "198.51.100.3"}
+    zone.resolver.configure({"a": True, "b": True}, 0.0)
+    zone.work(0.0, lambda: zone.resolver.hosts() == {"b": ("198.51.100.3",)})
+    assert zone.resolver.wake is not None and zone.resolver.wake <= PATIENCE
+    zone.work(PATIENCE)
+    assert zone.resolver.fault("a") == f"the name servers do not answer for a within {PATIENCE:g} s"
+    zone.resolver.configure({}, PATIENCE)
+    assert not zone.selector.get_map() and zone.resolver.wake is None
