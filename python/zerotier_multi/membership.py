@@ -10,6 +10,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from zerotier_multi.plan import InstancePlan, Plan
+
 UP, NO_PATH, NO_ROOT, REQUESTING = "up", "no path", "no root", "requesting"
 NOT_FOUND, UNAUTHORIZED, SIGN_IN, TOO_OLD, PORT_ERROR = "not found", "unauthorized", "sign-in", "too old", "port error"
 
@@ -64,6 +66,22 @@ def word(status: str | None, online: bool, paths: Sequence[bool]) -> str | None:
     if any(paths) or not paths:
         return UP
     return NO_PATH if online else NO_ROOT
+
+
+def member(
+    plan: Plan, instance: InstancePlan, status: str | None, online: bool, node: str | None, states: Sequence[tuple[str, str]]
+) -> Member | None:
+    """Where an instance stands; ``states`` are (remote, state) of its paths. None where ``status`` is not known."""
+    # A path that is about to come, or is kept out on purpose, says nothing about the network.
+    found = word(status, online, [state == "up" for _remote, state in states if state in ("up", "down")])
+    if found is None:
+        return None
+    reached = {remote for remote, state in states if state == "up"}
+    unreached = tuple(dict.fromkeys(remote for remote, _state in states if remote not in reached))
+    return Member(
+        plan.bundle, instance.number, instance.network_id, instance.port, node, found,
+        unreached if found == NO_PATH else (),
+    )  # fmt: skip
 
 
 def cause(member: Member) -> str:

@@ -30,6 +30,21 @@ def words(router: Router) -> list[str | None]:
     return [i["network_state"] for i in raw(router)["instances"]]
 
 
+def told(router: Router, instance: int) -> list[dict[str, str]]:
+    """What the daemon has told of an instance's network, the first first."""
+    fields = ["ZEROTIER_EVENT=network-state", f"ZEROTIER_INSTANCE={instance}"]
+    text = router.run(["journalctl", "-t", "zerotier-pathd", "-o", "json", "--no-pager", *fields], check=False).stdout
+    return [json.loads(line) for line in text.splitlines()]
+
+
+def last_told(router: Router, instance: int, word: str) -> dict[str, str]:
+    def look() -> dict[str, str] | None:
+        found = told(router, instance)
+        return found[-1] if found and found[-1]["ZEROTIER_TO"] == word else None
+
+    return router.wait(look, what=f"the event that instance {instance} is {word}")
+
+
 @pytest.fixture(scope="module")
 def two(lab: Lab) -> list[Router]:
     return lab.add_routers(["R1", "R2"])
@@ -83,6 +98,10 @@ def test_from_no_root_to_traffic_and_on_without_the_controller(two: list[Router]
             assert f"\n  {' '.join(nodes[router.name])}\n" in show(router, what, "--bundle", "zt0")
     assert made.members(network) == {node for found in nodes.values() for node in found}
 
+    for k, node in enumerate(nodes["R1"], start=1):
+        event = last_told(r1, k, "unauthorized")
+        assert (event["ZEROTIER_NODE"], event["ZEROTIER_NETWORK"]) == (node, network)
+
     # One side alone: authorized, but there is nobody at the other end yet.
     for node in nodes["R1"]:
         made.authorize(network, node)
@@ -100,6 +119,12 @@ def test_from_no_root_to_traffic_and_on_without_the_controller(two: list[Router]
         assert device["mtu"] == TAP_MTU
         own = [a["local"] for a in device["addr_info"] if a["family"] == "inet"]
         assert own == [f"10.14.0.{4 * k - 3}"]
+
+    # That the paths are up is told as events of theirs.
+    for k in (1, 2):
+        steps = dict.fromkeys(event["ZEROTIER_TO"] for event in told(r1, k) if event["ZEROTIER_TO"] != "requesting")
+        assert list(steps)[:3] == ["no root", "not found", "unauthorized"]
+        assert list(steps)[3] in ("no path", "up")  # up at once, where the other end was first
 
     made.stop()
     reach(r2, loopback(r2), loopback(r1))

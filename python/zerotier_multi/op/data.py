@@ -166,19 +166,9 @@ def member_of(snapshot: Snapshot, plan: Plan, instance: InstancePlan) -> Member 
     if plan.controller_free or answer.status is None:
         return None
     states = [(path.remote, path_state(snapshot, plan, path)) for path in plan.paths if path.instance == instance.number]
-    reached = {remote for remote, state in states if state == "up"}
     status = membership.network_status(answer.networks, instance.network_id)
-    # A path that is about to come, or is kept out on purpose, says nothing about the network.
-    said = [state == "up" for _remote, state in states if state in ("up", "down")]
-    word = membership.word(status, bool(answer.status.get("online")), said)
-    if word is None:
-        return None
     node = snapshot.nodes.get(instance.unit) or answer.status.get("address")
-    unreached = tuple(dict.fromkeys(remote for remote, _state in states if remote not in reached))
-    return Member(
-        plan.bundle, instance.number, instance.network_id, instance.port, node, word,
-        unreached if word == membership.NO_PATH else (),
-    )  # fmt: skip
+    return membership.member(plan, instance, status, bool(answer.status.get("online")), node, states)
 
 
 def _members(snapshot: Snapshot, plan: Plan) -> list[Member]:

@@ -26,8 +26,10 @@ class Chronicle:
             was, word = before.states.get(path), now.states[path]
             changed = was is not None and was != word
             self._changes[path] += changed
+            stood, stands = (seen.members.get(entry.device) for seen in (before, now))
+            another = word != "up" and (stood and stood.word) != (stands and stands.word)
             # A path that has been out of use since before the daemon was started has a cause too.
-            if changed or (path not in self._causes and word != "up"):
+            if changed or another or (path not in self._causes and word != "up"):
                 self._causes[path] = path_cause(plan, entry, before if changed else Seen(), now)
         for gone in self._changes.keys() - now.states.keys():
             del self._changes[gone]

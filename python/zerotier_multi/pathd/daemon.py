@@ -30,6 +30,7 @@ from zerotier_multi.pathd.hangs import Hangs
 from zerotier_multi.pathd.hooks import Hooks
 from zerotier_multi.pathd.inotify import FileWatch
 from zerotier_multi.pathd.kernel import describe, observe, perform, supports_resilient_groups
+from zerotier_multi.pathd.members import Members
 from zerotier_multi.pathd.metrics import MetricsFile
 from zerotier_multi.pathd.mss import Mss, ruleset
 from zerotier_multi.pathd.plans import Plans
@@ -127,6 +128,7 @@ class Daemon:
         self._prober = Prober(self._selector, self.reconcile, self._use)
         self._weights = Weights(self._prober, self._rtnl.buckets, self._respread)
         self._hangs = Hangs(self._selector, self._kill_hung)
+        self._members = Members(self._selector, self.reconcile)
         self._seen: set[str] = set()  # devices that have been there in this daemon's life
         self._metrics = MetricsFile()
         self._hooks = Hooks(self._selector)
@@ -150,6 +152,8 @@ class Daemon:
             now = time.monotonic()
             if (due := self._hangs.wake) is not None and due <= now:
                 self._hangs.work(now)
+            if (due := self._members.wake) is not None and due <= now:
+                self._members.work(now)
             if (due := self._weights.wake) is not None and due <= now:
                 self._weights.work(now)
             if (due := self._endpoints.wake) is not None and due <= now:
@@ -334,7 +338,7 @@ class Daemon:
         links = self._observed.links
         member = [i.device for plan in self._plan_list for i in plan.instances]
         devices = {name: links[name].index if name in links else 0 for name in member}
-        return Seen(states, devices, self._ready)
+        return Seen(states, devices, self._ready, self._members.look(self._plan_list, self._path_state, time.monotonic()))
 
     def _forget_drained(self, have: Observed, now: float) -> None:
         """A device that was made anew is no longer drained, nor one that nobody has restarted."""
@@ -427,7 +431,8 @@ class Daemon:
 
     def _timeout(self) -> float:
         now = time.monotonic()
-        helpers = (self._prober, self._hangs, self._weights, self._metrics, self._recovery, self._endpoints)
+        engines = (self._hangs, self._members, self._recovery, self._endpoints)
+        helpers = (*engines, self._prober, self._weights, self._metrics)
         moments = [*self._alarms(), *(helper.wake for helper in helpers if helper.wake is not None)]
         return max(0.0, min([WATCHDOG, *(at - now for at in moments)]))
 
@@ -456,6 +461,7 @@ class Daemon:
             "instance": instance.number,
             "device": instance.device,
             "device_present": instance.device in self._observed.links,
+            "network_state": self._members.word(instance.device),
             "load": None if (use := self._weights.use(instance.unit)) is None else round(use, 3),
             "revivals": self._chronicle.revivals(plan.bundle, instance.number),
         }

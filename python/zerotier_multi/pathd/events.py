@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from zerotier_multi import names
+from zerotier_multi import membership, names
+from zerotier_multi.membership import Member
 from zerotier_multi.plan import InstancePlan, PathPlan, Plan
 
 WARNING, NOTICE, INFO = 4, 5, 6  # priorities of syslog(3)
@@ -35,6 +36,8 @@ class Event:
     instance: int | None = None
     family: int | None = None
     device: str | None = None
+    network: str | None = None
+    node: str | None = None
 
     def fields(self) -> dict[str, str]:
         """Its fields under the names that others see."""
@@ -45,6 +48,8 @@ class Event:
             "INSTANCE": self.instance,
             "FAMILY": self.family,
             "DEVICE": self.device,
+            "NETWORK": self.network,
+            "NODE": self.node,
             "FROM": self.before,
             "TO": self.after,
             "CAUSE": self.cause,
@@ -59,6 +64,7 @@ class Seen:
     states: Mapping[int, str] = field(default_factory=dict)  # word of each path, by the id of its next hop
     devices: Mapping[str, int] = field(default_factory=dict)  # ifindex of each member device, 0: it is not there
     ready: frozenset[int] = frozenset()  # paths that the kernel would take a next hop for
+    members: Mapping[str, Member] = field(default_factory=dict)  # instances on a controller's network, by device
 
 
 def remembered(plans: Iterable[Plan], states: Mapping[int, str], now: Seen) -> Seen:
@@ -81,6 +87,7 @@ def events(plans: Iterable[Plan], before: Seen, after: Seen) -> Iterator[Event]:
     for plan in plans:
         for instance in plan.instances:
             yield from _device_event(plan, instance, before, after)
+            yield from _member_event(plan, instance, before, after)
         for path in plan.paths:
             was = before.states.get(path.nexthop_id)
             if was is not None and was != after.states[path.nexthop_id]:
@@ -110,6 +117,9 @@ def _path_event(plan: Plan, path: PathPlan, before: Seen, after: Seen) -> Event:
 def path_cause(plan: Plan, path: PathPlan, before: Seen, after: Seen) -> str:
     """Why a path is in its state: a short sentence."""
     was = before.states.get(path.nexthop_id)
+    member = after.members.get(path.device)
+    if member and member.waits and after.states[path.nexthop_id] not in ("up", "drained"):
+        return membership.cause(member)
     match after.states[path.nexthop_id]:
         case "up":
             return _why_up(plan, was)
@@ -168,6 +178,23 @@ def _device_event(plan: Plan, instance: InstancePlan, before: Seen, after: Seen)
     yield Event(
         kind, priority, message, plan.bundle, cause, *words, instance=instance.number, device=instance.device
     )
+
+
+def _member_event(plan: Plan, instance: InstancePlan, before: Seen, after: Seen) -> Iterator[Event]:
+    """What stands in the way, and when it does no more; whether a member's paths are up is told as events of these.
+
+    That an instance waits is told also when it is seen for the first time, since all begin like this.
+    """
+    was, now = before.members.get(instance.device), after.members.get(instance.device)
+    words = (was.word if was else "unknown", now.word if now else "unknown")
+    if now is None or words[0] == words[1] or (not now.waits and (was is None or not was.waits)):
+        return
+    cause, name = membership.cause(now), f"{plan.bundle}/{instance.number}"
+    yield Event(
+        "network-state", WARNING if now.waits else NOTICE,
+        f"instance {name} on network {instance.network_id}: {words[0]} -> {words[1]}: {cause}", plan.bundle, cause, *words,
+        instance=instance.number, device=instance.device, network=instance.network_id, node=now.node,
+    )  # fmt: skip
 
 
 def revival(bundle: str, instance: InstancePlan) -> Event:

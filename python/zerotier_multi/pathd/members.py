@@ -1,0 +1,211 @@
+"""Where instances stand on the network of a controller: asked of their APIs while not all their paths are up.
+
+Nothing here waits: the answers come through the daemon's selector. ``/status`` and ``/network`` need the token of the
+home, so they are asked only of a listener that belongs to root.
+"""
+
+from __future__ import annotations
+
+import json
+import selectors
+import socket
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from zerotier_multi import membership
+from zerotier_multi.membership import Member
+from zerotier_multi.plan import InstancePlan, PathPlan, Plan
+
+PERIOD, SLOW = 2.0, 10.0  # seconds between two questions to an instance: after a change, and later on
+SETTLED = 60.0  # seconds without a change after which it is asked less often
+PATIENCE = 1.0  # seconds for both answers
+_LIMIT = 1 << 18  # bytes of an answer
+_QUESTIONS = ("/status", "/network")
+
+
+@dataclass(frozen=True)
+class Told:
+    """What an instance has told."""
+
+    status: str | None  # ZeroTier's word for its network
+    online: bool
+    node: str | None
+
+
+@dataclass
+class Record:
+    """One instance that is asked; times are seconds of one clock."""
+
+    instance: InstancePlan
+    next_ask: float
+    changed_at: float
+    told: Told | None = None
+    asked_at: float | None = None
+    answers: list[Any] = field(default_factory=list)
+    received: bytes = b""
+    connection: socket.socket | None = field(default=None, repr=False)
+
+
+class Members:
+    """Asks who has paths that are not up; ``changed`` is called when an answer is another one than before."""
+
+    def __init__(
+        self, selector: selectors.BaseSelector, changed: Callable[[], None], trusted: Callable[[int], bool] | None = None
+    ) -> None:
+        self._selector, self._changed, self._trusted = selector, changed, trusted or listens_as_root
+        self._records: dict[str, Record] = {}  # by unit
+        self._found: dict[str, Member] = {}  # by device
+        self._nodes: dict[str, str] = {}  # by unit, as told last
+
+    def look(self, plans: Iterable[Plan], state: Callable[[Plan, PathPlan], str], now: float) -> dict[str, Member]:
+        """Where each instance stands, by device, as far as it is known; from now on the others are asked."""
+        wanted: dict[str, InstancePlan] = {}
+        self._found = {}
+        for plan in plans:
+            for instance in plan.instances if not plan.controller_free else ():
+                states = [(path.remote, state(plan, path)) for path in plan.paths if path.instance == instance.number]
+                if states and all(word == "up" for _remote, word in states):
+                    told: Told | None = Told("OK", True, self._nodes.get(instance.unit))
+                else:
+                    wanted[instance.unit] = instance
+                    record = self._records.get(instance.unit)
+                    told = record.told if record and record.instance == instance else None
+                if told and (member := membership.member(plan, instance, told.status, told.online, told.node, states)):
+                    self._found[instance.device] = member
+        self._configure(wanted, now)
+        return self._found
+
+    def word(self, device: str) -> str | None:
+        """The word for the instance of a device, as of the last look."""
+        member = self._found.get(device)
+        return member.word if member else None
+
+    def _configure(self, wanted: dict[str, InstancePlan], now: float) -> None:
+        for unit in [u for u, record in self._records.items() if wanted.get(u) != record.instance]:
+            self._drop(self._records.pop(unit))
+        for unit, instance in wanted.items():
+            if unit not in self._records:
+                self._records[unit] = Record(instance, now, now)
+
+    @property
+    def wake(self) -> float | None:
+        """When :meth:`work` has something to do."""
+        return min((r.next_ask if r.asked_at is None else r.asked_at + PATIENCE for r in self._records.values()), default=None)
+
+    def work(self, now: float) -> None:
+        """Ask who is due, and give up on who has not answered in time."""
+        for record in list(self._records.values()):
+            if record.asked_at is not None and now >= record.asked_at + PATIENCE:
+                self._settle(record)
+            if record.asked_at is None and now >= record.next_ask:
+                self._ask(record, now)
+
+    def _ask(self, record: Record, now: float) -> None:
+        record.asked_at = now
+        try:
+            connection = socket.socket(socket.AF_INET, socket.SOCK_STREAM | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC)
+        except OSError:
+            self._settle(record)
+            return
+        record.connection = connection
+        connection.connect_ex(("127.0.0.1", record.instance.port))
+        self._selector.register(connection, selectors.EVENT_WRITE, lambda: self._send(record, connection))
+
+    def _send(self, record: Record, connection: socket.socket) -> None:
+        """The connection stands: put the next question."""
+        try:
+            if not self._trusted(record.instance.port):
+                raise OSError
+            token = (Path(record.instance.home) / "authtoken.secret").read_text("ascii").strip()
+            lines = [f"GET {_QUESTIONS[len(record.answers)]} HTTP/1.1", "Host: 127.0.0.1", f"X-ZT1-Auth: {token}"]
+            connection.send("\r\n".join([*lines, "Connection: keep-alive", "", ""]).encode())
+        except (OSError, ValueError):
+            self._settle(record)  # it does not run yet, or any more
+            return
+        record.received = b""
+        self._selector.modify(connection, selectors.EVENT_READ, lambda: self._receive(record, connection))
+
+    def _receive(self, record: Record, connection: socket.socket) -> None:
+        try:
+            part = connection.recv(65536)
+        except BlockingIOError:
+            return
+        except OSError:
+            part = b""
+        record.received += part
+        try:
+            answer = decode(record.received)
+        except ValueError:
+            self._settle(record)
+            return
+        if answer is None:
+            if not part or len(record.received) > _LIMIT:
+                self._settle(record)
+            return
+        record.answers.append(answer)
+        if len(record.answers) < len(_QUESTIONS):
+            self._send(record, connection)
+            return
+        told = _told(record.answers, record.instance.network_id)
+        changed, before = told != record.told, record.told
+        record.told = told
+        if told.node:
+            self._nodes[record.instance.unit] = told.node
+        if changed and record.asked_at is not None:
+            record.changed_at = record.asked_at
+        self._settle(record)
+        if changed and (before is not None or told.status is not None):
+            self._changed()
+
+    def _settle(self, record: Record) -> None:
+        asked = record.asked_at or 0.0
+        record.next_ask = asked + (PERIOD if asked < record.changed_at + SETTLED else SLOW)
+        record.asked_at, record.answers, record.received = None, [], b""
+        self._drop(record)
+
+    def _drop(self, record: Record) -> None:
+        """We close first: a server that does keeps its port busy over its restart."""
+        if record.connection is not None:
+            self._selector.unregister(record.connection)
+            record.connection.close()
+            record.connection = None
+
+
+def _told(answers: list[Any], network_id: str) -> Told:
+    status = answers[0] if isinstance(answers[0], dict) else {}
+    networks = [entry for entry in answers[1] if isinstance(entry, dict)] if isinstance(answers[1], list) else []
+    node = status.get("address")
+    return Told(
+        membership.network_status(networks, network_id), bool(status.get("online")), node if isinstance(node, str) else None
+    )
+
+
+def decode(received: bytes) -> Any | None:
+    """The JSON of an HTTP answer; None as long as it is not complete. Raises ValueError for what is no good answer."""
+    head, blank, body = received.partition(b"\r\n\r\n")
+    if not blank:
+        return None
+    first, *lines = head.decode("ascii", "replace").split("\r\n")
+    fields = {name.strip().lower(): value.strip() for name, _colon, value in (line.partition(":") for line in lines)}
+    if first.split(" ")[1:2] != ["200"]:
+        raise ValueError("refused")
+    length = int(fields["content-length"]) if fields.get("content-length", "").isdigit() else -1
+    if not 0 <= length <= _LIMIT:
+        raise ValueError("no length")
+    return json.loads(body[:length]) if len(body) >= length else None
+
+
+def listens_as_root(port: int, table: Path = Path("/proc/self/net/tcp")) -> bool:
+    """Whether nobody but root listens on a TCP port of loopback. Raises OSError.
+
+    While an instance does not run anybody may take its port, and would be told its token.
+    """
+    users = [words[7] for words in _rows(table) if words[3] == "0A" and words[1] in (f"0100007F:{port:04X}", f"00000000:{port:04X}")]
+    return bool(users) and set(users) == {"0"}
+
+
+def _rows(table: Path) -> Iterable[list[str]]:
+    """Rows of the kernel's table of TCP sockets: 1 is the local address, 3 the state, 7 the user."""
+    return [words for line in table.read_text().splitlines()[1:] if len(words := line.split()) > 7]

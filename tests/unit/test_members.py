@@ -1,0 +1,235 @@
+"""How the daemon learns where instances stand on a controller's network: who is asked, how, and how often."""
+
+from __future__ import annotations
+
+import json
+import selectors
+import socket
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from tests.configuration import EXAMPLE, bundle
+from zerotier_multi.cpu import Cpu
+from zerotier_multi.membership import Member
+from zerotier_multi.pathd.chronicle import Chronicle
+from zerotier_multi.pathd.events import NOTICE, WARNING, Event, Seen, events
+from zerotier_multi.pathd.members import PATIENCE, PERIOD, SETTLED, SLOW, Members, decode, listens_as_root
+from zerotier_multi.planner import make_plan
+
+ONE = make_plan(bundle(EXAMPLE.replace("instances 4", "instances 1")), (Cpu(0, 0),), "/usr/sbin/ztnode")
+NWID, PATH = ONE.instances[0].network_id, ONE.paths[0].nexthop_id
+
+
+def http(document: object) -> bytes:
+    body = json.dumps(document).encode()
+    return b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n" % len(body) + body
+
+
+class World:
+    """A selector, a clock of our own, an API that answers as told, and the plan of one instance behind it."""
+
+    def __init__(self, home: Path) -> None:
+        self.selector = selectors.DefaultSelector()
+        self.server = socket.create_server(("127.0.0.1", 0))
+        self.server.settimeout(2)
+        (home / "authtoken.secret").write_text("hush")
+        instance = replace(ONE.instances[0], home=str(home), port=self.server.getsockname()[1])
+        self.plan = replace(ONE, instances=(instance,))
+        self.changes, self.now, self.trusted = 0, 100.0, True
+        self.members = Members(self.selector, self.changed, lambda _port: self.trusted)
+        self.questions: list[str] = []
+
+    def changed(self) -> None:
+        self.changes += 1
+
+    def look(self, state: str) -> Member | None:
+        return self.members.look([self.plan], lambda _plan, _path: state, self.now).get("zt0p1")
+
+    def events(self) -> None:
+        """Handle what has come by now."""
+        for key, _mask in self.selector.select(0.01):
+            key.data()
+
+    def take(self, client: socket.socket) -> bytes:
+        """What is sent to the API next, or nothing when it hangs up."""
+        client.setblocking(False)
+        for _ in range(500):
+            try:
+                return client.recv(1000)
+            except BlockingIOError:
+                self.events()
+        raise AssertionError("nothing comes")
+
+    def ask(self, status: str, online: bool = True, cut: int = 0) -> None:
+        """The next question, when it is due, and its answers; with ``cut`` the first part alone at first."""
+        self.now = max(self.now, self.members.wake or 0.0)
+        self.members.work(self.now)
+        client, _ = self.server.accept()
+        for answer in (http({"address": "00000000a1", "online": online}), http([{"nwid": NWID, "status": status}])):
+            self.questions.append(self.take(client).decode())
+            if cut:
+                client.sendall(answer[:cut])
+                self.events()
+            client.sendall(answer[cut:])
+        assert self.take(client) == b""  # we close first
+        client.close()
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Iterator[World]:
+    made = World(tmp_path)
+    yield made
+    made.server.close()
+
+
+def test_who_waits_is_asked_and_told(world: World) -> None:
+    assert world.look("down") is None and world.members.word("zt0p1") is None
+    world.ask("ACCESS_DENIED")
+    assert [q.split("\r\n")[0] for q in world.questions] == ["GET /status HTTP/1.1", "GET /network HTTP/1.1"]
+    assert all("X-ZT1-Auth: hush\r\n" in q for q in world.questions)
+    assert world.changes == 1
+    member = world.look("down")
+    assert member and (member.word, member.node, member.instance) == ("unauthorized", "00000000a1", 1)
+    world.ask("ACCESS_DENIED")
+    assert world.changes == 1  # nothing new
+    world.ask("OK", cut=50)
+    assert world.changes == 2
+    assert world.look("down").word == "no path" and world.look("waiting").word == "up"
+    found = world.look("up")
+    assert found and (found.word, found.node) == ("up", "00000000a1")
+    assert world.members.wake is None and len(world.selector.get_map()) == 0  # whose paths are up is left alone
+
+
+def test_it_is_asked_often_after_a_change_and_less_often_later(world: World) -> None:
+    world.look("no device")
+    begin = world.now
+    world.ask("REQUESTING_CONFIGURATION", online=False)
+    assert world.look("no device").word == "no root"
+    assert world.members.wake == begin + PERIOD
+    world.now = begin + SETTLED
+    world.ask("REQUESTING_CONFIGURATION", online=False)
+    assert world.members.wake == world.now + SLOW
+    world.ask("REQUESTING_CONFIGURATION")
+    assert world.members.wake == world.now + PERIOD
+
+
+def test_one_that_does_not_answer_in_time_is_asked_again(world: World) -> None:
+    world.look("down")
+    world.members.work(world.now)
+    client, _ = world.server.accept()
+    world.events()
+    world.members.work(world.now + PATIENCE)
+    assert len(world.selector.get_map()) == 0 and world.members.wake == world.now + PERIOD
+    client.close()
+    world.ask("NOT_FOUND")
+    assert world.look("down").word == "not found"
+
+
+@pytest.mark.parametrize("answer", [b"HTTP/1.1 401 Unauthorized\r\nContent-Length: 2\r\n\r\n{}", b"nonsense\r\n\r\n", b""])
+def test_what_is_no_answer_tells_nothing(world: World, answer: bytes) -> None:
+    world.look("down")
+    world.members.work(world.now)
+    client, _ = world.server.accept()
+    assert world.take(client).startswith(b"GET /status")
+    client.sendall(answer)
+    client.close()
+    for _ in range(3):
+        world.events()
+    assert world.look("down") is None and world.changes == 0 and len(world.selector.get_map()) == 0
+
+
+def test_the_token_is_kept_from_a_listener_that_is_not_root(world: World) -> None:
+    world.trusted = False
+    world.look("down")
+    world.members.work(world.now)
+    client, _ = world.server.accept()
+    assert world.take(client) == b""
+    client.close()
+
+
+def test_who_listens(tmp_path: Path) -> None:
+    head = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode\n"
+    row = "   0: {}:2709 00000000:0000 {} 00000000:00000000 00:00000000 00000000 {:5} 0 1 1 0 100 0 0 10 0\n"
+    table = tmp_path / "tcp"
+    for rows, good in (
+        ([], False),
+        ([("0100007F", "0A", 0)], True),
+        ([("00000000", "0A", 0), ("0100007F", "01", 1000)], True),
+        ([("0100007F", "0A", 1000)], False),
+        ([("0100007F", "0A", 0), ("00000000", "0A", 1000)], False),
+    ):
+        table.write_text(head + "".join(row.format(*entry) for entry in rows))
+        assert listens_as_root(9993, table) is good
+        assert not listens_as_root(9994, table)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        assert listens_as_root(server.getsockname()[1])
+
+
+def test_a_controller_free_link_and_one_that_has_gone_are_not_asked(world: World) -> None:
+    world.members.look([replace(world.plan, controller_free=True)], lambda _plan, _path: "down", world.now)
+    assert world.members.wake is None
+    world.look("down")
+    world.members.work(world.now)
+    world.members.look([], lambda _plan, _path: "down", world.now)
+    assert world.members.wake is None and len(world.selector.get_map()) == 0
+
+
+def test_answers_are_taken_in_parts() -> None:
+    whole = http({"a": 1})
+    assert all(decode(whole[:n]) is None for n in range(len(whole))) and decode(whole) == {"a": 1}
+    for bad in (b"HTTP/1.1 200 OK\r\n\r\n", b"HTTP/1.1 200 OK\r\nContent-Length: 99999999\r\n\r\n", b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\n{"):
+        with pytest.raises(ValueError):
+            decode(bad)
+
+
+# -- what is told of it
+
+
+def seen(state: str, word: str | None) -> Seen:
+    member = Member("zt0", 1, NWID, 9993, "00000000a1", word, ("R2",)) if word else None
+    return Seen({PATH: state}, {"zt0p1": 5}, members={"zt0p1": member} if member else {})
+
+
+def told(before: Seen, after: Seen) -> list[Event]:
+    return [event for event in events([ONE], before, after) if event.kind == "network-state"]
+
+
+def test_waiting_is_an_event_with_the_node_to_authorize() -> None:
+    (event,) = told(seen("down", None), seen("down", "unauthorized"))
+    assert event.fields() == {
+        "ZEROTIER_EVENT": "network-state", "ZEROTIER_BUNDLE": "zt0", "ZEROTIER_INSTANCE": "1", "ZEROTIER_DEVICE": "zt0p1",
+        "ZEROTIER_NETWORK": NWID, "ZEROTIER_NODE": "00000000a1", "ZEROTIER_FROM": "unknown", "ZEROTIER_TO": "unauthorized",
+        "ZEROTIER_CAUSE": f"00000000a1 waits for authorization on network {NWID}",
+    }  # fmt: skip
+    assert event.priority == WARNING
+    assert event.message == (
+        f"instance zt0/1 on network {NWID}: unknown -> unauthorized: 00000000a1 waits for authorization on network {NWID}"
+    )
+
+
+@pytest.mark.parametrize(
+    ("was", "word", "priority"),
+    [
+        (None, "up", None), (None, "no path", None), ("up", "no path", None), ("no path", "up", None),
+        ("unauthorized", "unauthorized", None), ("unauthorized", None, None),
+        ("unauthorized", "no path", NOTICE), ("unauthorized", "up", NOTICE), ("up", "unauthorized", WARNING),
+        ("no root", "requesting", WARNING),
+    ],
+)  # fmt: skip
+def test_what_is_told_and_what_the_paths_tell_already(was: str | None, word: str | None, priority: int | None) -> None:
+    assert [event.priority for event in told(seen("down", was), seen("down", word))] == ([priority] if priority else [])
+
+
+def test_the_cause_of_a_path_follows_its_network() -> None:
+    made = Chronicle([])
+    causes = []
+    for word in (None, "no root", "unauthorized", "no path"):
+        made.look([ONE], seen("down", word), {})
+        causes.append(made.cause(PATH))
+    assert causes == [
+        "no answer to its probes", "it reaches no root", f"00000000a1 waits for authorization on network {NWID}",
+        "no answer to its probes",
+    ]  # fmt: skip
+    assert made.changes(PATH) == 0
