@@ -1,6 +1,7 @@
 #include "contact.h"
 
 #include "recovery.h"
+#include "relay.h"
 #include "util.h"
 
 #include <dlfcn.h>
@@ -236,6 +237,7 @@ void contact_look(struct contact *contact, const struct settings *settings, int6
 	size_t hint_count = take_hints(contact, hints);
 	struct core_peers *list = ZT_Node_peers(contact->core);
 	bool good = list && renew(contact, list);
+	if (list) relay_choose(list);
 	for (size_t i = 0; good && i < list->count; i++) {
 		bool hinted = false;
 		for (size_t k = 0; k < hint_count; k++) {
