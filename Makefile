@@ -14,6 +14,7 @@
 # make bench-faults         what flows notice when a path dies: docs/faults.md, over 20 runs of each kind of death
 # make bench-roaming        how long traffic is away when addresses move: docs/roaming.md; RUNS=20 ENGINES="ztnode zerotier-one"
 # make bench-chaos          random faults under traffic, and whether anything grows; SECONDS=1800 SEED=1
+# make bench-uplinks        what two uneven WANs carry together, with static and with measured weights
 # make bench-probes         what probing costs, at 32 paths
 # make fuzz                 fuzzers of the engine's parsers
 # Everything runs as root on Debian 12 and installs what it needs.
@@ -29,7 +30,7 @@ TOOLS := $(shell cat lab/host-packages.txt) build-essential debhelper dh-python 
 export PYTHONPATH := python:packages/ztsh:.
 export PYTHONDONTWRITEBYTECODE := 1
 
-.PHONY: demo test test-faults smoketest reference debs lab fuzz bench-engines bench-shell bench-faults bench-roaming bench-probes bench-chaos iso iso-vyos check-iso test-image tools clean check-root
+.PHONY: bench-uplinks demo test test-faults smoketest reference debs lab fuzz bench-engines bench-shell bench-faults bench-roaming bench-probes bench-chaos iso iso-vyos check-iso test-image tools clean check-root
 
 check-root:
 	@[ "$$(id -u)" = 0 ] || { echo "make: this needs root; use sudo"; exit 1; }
@@ -82,7 +83,7 @@ bench-engines: debs
 	@rm -rf build/engine && dpkg -x $(wildcard $(DEBS)/ztnode_*.deb) build/engine
 	@$(PYTHON) -m bench.engines $(patsubst ztnode,build/engine/usr/sbin/ztnode,$(ENGINES))
 
-bench-shell bench-probes: bench-%: debs
+bench-shell bench-probes bench-uplinks: bench-%: debs
 	@$(PYTHON) -m bench.$* $(DEBS)/*.deb
 
 bench-faults: debs

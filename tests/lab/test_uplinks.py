@@ -3,54 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
 from lab import Lab, Router
 from lab.flows import Flows
-from lab.lan import Lan
-from lab.scenario import example, introduce, paths_up, status, wait_paths
-from lab.wan import Wan
+from lab.scenario import paths_up, status, wait_paths
+from lab.uplinks import DEVICES, ZT, Site, two_uplinks
 from tests.lab.conftest import ENGINE
 
-ZT = "set interfaces zerotier zt0"
-DEVICES = {1: "eth0", 2: "eth0", 3: "eth1", 4: "eth1"}
 MOVED = 1.0  # seconds in which flows of a WAN that was cut are on the other one
-
-
-@dataclass
-class Site:
-    """R1 with WAN 1 on eth0 and WAN 2 on eth1, R2 on the underlay."""
-
-    r1: Router
-    r2: Router
-    wans: list[Wan]
-    addresses: list[str]
-    lans: list[Lan]
 
 
 @pytest.fixture(scope="module")
 def site(lab: Lab) -> Iterator[Site]:
-    r1, r2 = lab.add_routers(["R1", "R2"])
-    wans = [Wan(lab.underlay, 1), Wan(lab.underlay, 2)]
-    addresses = [wan.attach(r1, device) for wan, device in zip(wans, ("eth0", "eth1"), strict=True)]
-    for wan in wans:
-        wan.reached_from(r2)
-    r1.run(["sysctl", "-qw", "net.ipv4.conf.eth1.rp_filter=1"])
-    uplinks = "".join(f"{ZT} instance {k} source-interface {device}\n" for k, device in DEVICES.items())
-    for router, other in ((r1, r2), (r2, r1)):
-        router.must_configure(example(router, [other], 4, engine=Path(ENGINE).name) + (uplinks if router is r1 else ""))
-    introduce([r1, r2], 4, endpoints="4")
-    wait_paths([r1, r2], 4, timeout=40)
-    lans = [Lan(r1), Lan(r2)]
-    for lan, other in (lans, lans[::-1]):
-        lan.router.must_configure(f"{ZT} remote {other.router.name} prefix {other.prefix}")
-    lans[0].reach(lans[1].address)
-    yield Site(r1, r2, wans, addresses, lans)
-    for wan in wans:
-        wan.close()
+    with two_uplinks(lab, Path(ENGINE).name) as made:
+        yield made
 
 
 def _ports(router: Router, address: str) -> set[int]:
@@ -76,6 +45,9 @@ def test_the_second_uplink_has_its_own_way_out(site: Site) -> None:
 
 
 def test_a_strict_filter_is_loose_meanwhile(site: Site) -> None:
+    site.r1.run(["sysctl", "-qw", "net.ipv4.conf.eth1.rp_filter=1"])
+    site.r1.run(["systemctl", "reload-or-restart", "zerotier-pathd"])
+    site.r1.wait(lambda: site.r1.read("/proc/sys/net/ipv4/conf/eth1/rp_filter").strip() == "2", what="a loose filter")
     assert site.r1.read("/proc/sys/net/ipv4/conf/eth1/rp_filter").strip() == "2"
 
 

@@ -333,7 +333,7 @@ def test_a_path_that_is_full_stays_up() -> None:
 probes = st.builds(
     wire.Probe, st.integers(0, 65535), st.booleans(), st.integers(1, 32), st.integers(0, 65535), st.integers(0, 2**64 - 1),
     st.integers(0, 2**32 - 1), st.integers(0, 2**32 - 1), st.integers(0, 2**32 - 1), st.none() | st.integers(0, 100),
-    st.booleans(), st.integers(0, 2**64 - 1), st.integers(0, 2**64 - 1),
+    st.booleans(), st.integers(0, 2**64 - 1), st.integers(0, 2**64 - 1), st.integers(0, 255),
 )  # fmt: skip
 
 
@@ -347,7 +347,7 @@ def test_what_is_sent_is_read(probe: wire.Probe, family: int, identifier: int) -
     # Those of earlier versions end where the masks do, or the load.
     begin = wire.SIZE + (20 if family == 4 else 0)
     plain = probe._replace(token=0, echo=0)
-    assert wire.decode(packet[:begin], family) == (False, identifier, plain._replace(use=None))
+    assert wire.decode(packet[:begin], family) == (False, identifier, plain._replace(use=None, wait_ms=0))
     assert wire.decode(packet[: begin + 2], family) == (False, identifier, plain)
 
 

@@ -13,7 +13,10 @@ from hypothesis import strategies as st
 from tests.configuration import EXAMPLE, bundle
 from zerotier_multi.cpu import Cpu
 from zerotier_multi.pathd.load import Counters, Instance, Load, Loads, load, socket_drops
-from zerotier_multi.pathd.spread import FULL, PACE, SPREAD, Member, Spread, apportion, bases, capacity
+from zerotier_multi.pathd.delay import MEMORY, Delay
+from zerotier_multi.pathd.spread import (
+    FULL, LEAST, NEARLY, PACE, QUEUE, SPREAD, Line, Member, Spread, apportion, bases, capacity, sizes,
+)  # fmt: skip
 from zerotier_multi.pathd.weights import LOOK, WINDOW, Weights
 from zerotier_multi.planner import make_plan
 from zerotier_multi.rtnl import Bucket, NextHopGroup
@@ -45,6 +48,9 @@ class World:
 
     def remote_use(self, _path: int) -> None:
         return None
+
+    def wait(self, _path: int) -> float:
+        return 0.0
 
     def read(self, _instances, _now) -> dict[str, Load]:
         wanted = self.wanted()
@@ -207,6 +213,110 @@ def test_a_step_waits_for_the_effect_of_the_last() -> None:
     assert spread.look(members, layout, [], 100.0 + PACE) is None, "the buckets have not moved yet"
     assert spread.look(members, layout[3:], [], 100.0 + PACE)
     assert Spread(128, 10).look(members[:1], layout, [], 100.0) is None
+
+
+# -- lines of the underlay
+
+
+@dataclass
+class Wans(World):
+    """Two lines, each under two of the instances, whose CPUs are hardly used. Rates in units of 1e9 bytes per second."""
+
+    lines: tuple[float, float] = (0.3, 0.1)
+    greedy: bool = False  # flows take what they get, and keep the queue of every line filled
+
+    def load_of(self, line: int) -> float:
+        return sum(self.wanted()[path] for path in PATHS[2 * line : 2 * line + 2])
+
+    def wait(self, path: int) -> float:
+        line = PATHS.index(path) // 2
+        return 0.03 if self.load_of(line) >= self.lines[line] or (self.greedy and self.wanted()[path]) else 0.001
+
+    def rate(self, path: int) -> float:
+        line = PATHS.index(path) // 2
+        demand = self.load_of(line)
+        return self.wanted()[path] * (self.lines[line] / demand if self.greedy else min(1.0, self.lines[line] / (demand or 1.0)))
+
+    def read(self, _instances, _now) -> dict[str, Load]:
+        rates = {i.unit: self.rate(path) * 1e9 for i, path in zip(PLAN.instances, PATHS, strict=True)}
+        return {unit: Load(rate / 2e9, rate, 0, rate) for unit, rate in rates.items()}
+
+    def carried(self) -> float:
+        return sum(self.rate(path) for path in PATHS if self.wanted()[path])
+
+
+@pytest.mark.parametrize("numbers", [range(0, 128, 4), range(128), [n for n in range(128) if n % 32 < 8]])
+def test_two_uneven_lines_carry_what_they_can(numbers: range | list[int]) -> None:
+    """Flows that want 95 % of both together, evenly spread at first: the slow line has twice what it carries."""
+    world = Wans({n: 0.38 / len(numbers) for n in numbers})
+    assert world.carried() < 0.3
+    world.run(60)
+    assert world.carried() > 0.9 * 0.4, world.said
+    least = world.carried()
+    for _ in range(300):
+        least = min(least, world.run(1).carried())
+    assert least > 0.85 * 0.4, "and go on so"
+
+
+def test_greedy_flows_on_full_lines_stay_where_they_are() -> None:
+    world = Wans(dict.fromkeys(range(0, 128, 4), 0.01), greedy=True).run(300)
+    assert not [s for s in world.said if "busy" in s] and world.carried() == pytest.approx(0.4)
+
+
+def test_new_flows_find_most_buckets_on_the_line_that_carries_most() -> None:
+    world = Wans({n: 0.38 / 32 for n in range(0, 128, 4)}).run(120)
+    world.flows = {}
+    counts = Counter(world.run(300).table)
+    assert 0.65 < sum(counts[path] for path in PATHS[:2]) / 128 < 0.85, counts
+
+
+def test_a_line_that_jitters_is_not_full_for_that() -> None:
+    line = Line()
+    assert line.window(LEAST / 2, 0.05) == 0.0 and line.capacity is None
+    assert line.window(1e9, QUEUE / 2) == 0.0 and line.capacity is None
+    assert line.window(1e9, 0.012, 0.010) == 0.0, "busy routers make packets wait on every path"
+    assert line.window(1e9, 0.030, 0.030) == 1.0, "but not for so long"
+
+
+def test_a_line_tells_its_capacity_when_it_is_full() -> None:
+    line = Line()
+    assert line.window(1e7, QUEUE) == 1.0 and line.capacity == 1e7
+    assert line.window(5e6, 0.0) == 0.5
+    assert line.window(1e7, 0.0) == NEARLY < FULL
+    assert line.window(2e7, 0.0) == NEARLY and line.capacity == 2e7, "it carries more than it did"
+    line.window(1e7, 0.1)
+    assert 1e7 < (line.capacity or 0) < 2e7, "and less again"
+
+
+def test_a_path_carries_what_its_instance_and_its_line_do() -> None:
+    assert sizes({1: 1e9, 2: 1e9}, {1: Line(3e7), 2: Line()}) == {1: 3e7, 2: 1e9}
+    assert sizes({1: None, 2: None}, {1: Line(1e7), 2: Line(None, 3e7)}) == {1: 1e7, 2: 3e7}
+    assert sizes({1: None, 2: None}, {1: Line(), 2: Line()}) == {1: 1.0, 2: 1.0}
+
+
+def test_what_packets_wait_needs_no_common_clock() -> None:
+    delay = Delay()
+    for n in range(50):
+        delay.came(5000.0 + n / 5, 77.0 + n / 5 + 0.020)
+    assert delay.least == pytest.approx(0.0, abs=1e-6)
+    for n in range(50, 75):
+        delay.came(5000.0 + n / 5, 77.0 + n / 5 + 0.060)
+    assert delay.least == pytest.approx(0.040) and delay.mean == pytest.approx(0.040)
+    delay.came(5015.0, 92.0 + 0.021)
+    assert delay.least == pytest.approx(0.001) and delay.mean > 0.03, "a queue that ends is none of a full line"
+    delay.came(5000.0, 999.0)
+    delay.came(0.1, 999.2)
+    assert delay.least == 0.0, "the remote has booted anew"
+
+
+def test_another_way_through_the_internet_is_the_best_in_the_end() -> None:
+    delay, now = Delay(), 0.0
+    for took in (0.010, 0.030):
+        until = now + 2.1 * MEMORY
+        while now < until:
+            delay.came(now, now + took)
+            now += 1.0
+    assert delay.least == pytest.approx(0.0, abs=1e-6)
 
 
 # -- readings

@@ -480,6 +480,7 @@ class Daemon:
             "cause": self._path_cause(plan, path),
             "rtt_ms": None if rtt is None else round(rtt * 1000, 3),
             "loss": None if loss is None else round(loss, 4),
+            "wait_ms": round(1000 * self._prober.wait(path.nexthop_id), 1),
             "weight": self._weight(plan, path),
         }
 

@@ -24,12 +24,14 @@ class Load:
     """One window of one instance.
 
     ``use`` is the share of the time in which its busiest thread ran or waited for a CPU (1: all of the time),
-    ``rate`` in bytes per second, both directions, ``drops`` the packets that it could not take.
+    ``rate`` in bytes per second, both directions, ``drops`` the packets that it could not take, ``sent`` the bytes per
+    second to the remotes.
     """
 
     use: float
     rate: float
     drops: int
+    sent: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -40,6 +42,7 @@ class Counters:
     threads: Mapping[str, float] = field(default_factory=dict)
     bytes: int = 0
     drops: int = 0
+    sent: int = 0
 
 
 def load(before: Counters, after: Counters) -> Load | None:
@@ -49,7 +52,8 @@ def load(before: Counters, after: Counters) -> Load | None:
     if seconds <= 0 or not common or after.bytes < before.bytes:
         return None
     use = max(after.threads[thread] - before.threads[thread] for thread in common) / seconds
-    return Load(min(1.0, max(0.0, use)), (after.bytes - before.bytes) / seconds, max(0, after.drops - before.drops))
+    sent = max(0, after.sent - before.sent) / seconds
+    return Load(min(1.0, max(0.0, use)), (after.bytes - before.bytes) / seconds, max(0, after.drops - before.drops), sent)
 
 
 def thread_seconds(task: Path) -> float:
@@ -133,4 +137,4 @@ class Loads:
         if seen is None:
             return Counters(now)
         dropped = seen["tx_dropped"] + drops.get(instance.port, 0)
-        return Counters(now, threads, seen["rx_bytes"] + seen["tx_bytes"], dropped)
+        return Counters(now, threads, seen["rx_bytes"] + seen["tx_bytes"], dropped, seen["tx_bytes"])

@@ -19,6 +19,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from zerotier_multi.pathd import wire
+from zerotier_multi.pathd.delay import Delay
 from zerotier_multi.pathd.health import Health, Peer
 from zerotier_multi.pathd.trust import Trust
 
@@ -79,6 +80,9 @@ class _State:
     remote_use: int | None = None  # percent
     came_at: float = -math.inf  # when anything that looks like a probe of the remote's last came over this path
     came_since: float = -math.inf  # since when such have come, one soon after the other
+    remote_wait: int = 0  # ms that our probes wait on their way, as the remote tells
+    inbound: Delay = field(default_factory=Delay)  # of the remote's probes
+    round_trip: Delay = field(default_factory=Delay)  # of ours and their answers
     trust: Trust = field(default_factory=Trust)
 
 
@@ -209,6 +213,17 @@ class Prober:
             return None
         return state.remote_use / 100
 
+    def wait(self, path: int) -> float:
+        """Seconds that packets to the remote wait on their way; 0 where it does not tell.
+
+        The remote's word tells the direction, and the round trip, which needs no second clock, that it is so: two clocks
+        may drift apart.
+        """
+        state = self._states.get(path)
+        if state is None or time.monotonic() - state.seen_at > STALE:
+            return 0.0
+        return min(state.remote_wait / 1000, state.round_trip.mean)
+
     def wait_for_peers(self, paths: Iterable[int], patience: float) -> None:
         """Wait until the peers that speak to us send nothing more over these paths and what was under way is here.
 
@@ -317,6 +332,7 @@ class Prober:
             probe = wire.Probe(
                 number, urgent, target.instance, state.good_ms, int(at * 1e9), *self._told.get(state.group, (0, 0)),
                 seen[state.group], uses[instance], quiet, state.trust.token, state.trust.echo,
+                round(1000 * state.inbound.least),
             )  # fmt: skip
             packets.append((state, wire.encode(probe, target.family, state.identifier), copies))
         # In turn, so that answers of one path do not fill our own queue before another one's come.
@@ -353,6 +369,7 @@ class Prober:
             known = state and (state.target.index, state.target.via) == (index, source)
             if state and known and probe.token == state.trust.token:
                 state.health.answered(probe.sequence, arrival)
+                state.round_trip.came(probe.sent / 1e9, arrival)
             return
         state = self._by_source.get((index, source))
         if state and hops == _HOPS:
@@ -361,7 +378,8 @@ class Prober:
             state.came_at = max(state.came_at, arrival)
         if state and hops == _HOPS and state.trust.hear(probe.token, probe.echo):
             state.seen_at = max(state.seen_at, arrival)
-            state.remote_use = probe.use
+            state.remote_use, state.remote_wait = probe.use, probe.wait_ms
+            state.inbound.came(probe.sent / 1e9, arrival)
             if probe.seen >> (state.target.instance - 1) & 1:
                 state.health.vouch(arrival)
             peer = self._peers.get(state.group)

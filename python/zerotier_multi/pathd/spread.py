@@ -15,6 +15,10 @@ from zerotier_multi.rtnl import Bucket
 
 FULL, ROOM = 0.85, 0.55  # pressure of a path that takes no more, and of one that takes any flow
 UNEVEN = 0.1  # difference of pressures that is worth a step
+QUEUE = 0.005  # seconds that packets wait where a line is full; less is the jitter of a busy path
+DEEP = 0.02  # seconds that are too many for busy routers: every line is full
+LEAST = 125_000.0  # bytes per second without which we are not who fills a line
+NEARLY = 0.8  # pressure of a line that carries as much as when it was full, and has no queue
 CALM = 0.7  # below it no path is near its limit
 CALM_TIME = 30.0  # seconds of calm before the spread goes back to its base
 PACE = 5.0  # seconds between two steps, so that the effect of one is seen before the next
@@ -26,6 +30,7 @@ MAX_WEIGHT = 256  # of a member, so only up to as many buckets are weights exact
 _LATENCY = 0.002  # seconds of round-trip time that make no difference
 _KNOWN = 0.7  # use of an instance at which its rate tells its capacity
 _SMOOTH = 0.2
+_FADE = 0.999  # of what a line has carried, per second
 
 
 @dataclass(frozen=True)
@@ -36,6 +41,7 @@ class Member:
     pressure: float
     base: float = 1.0
     shared: int = 0  # busy buckets of other groups on the same instance
+    size: float = 1.0  # what it carries at most, in a unit of all members: a flow fills a small one more than a big one
 
 
 @dataclass(frozen=True)
@@ -59,6 +65,39 @@ def capacity(known: float | None, use: float, rate: float) -> float | None:
     if known is None:
         return sample
     return known + _SMOOTH * (sample - known) if use >= _KNOWN or sample > known else known
+
+
+@dataclass
+class Line:
+    """The lines of the underlay under one path, in the direction to the remote: told by the wait of its packets.
+
+    ``capacity`` in bytes per second is what went over it when it was full. Where several paths share a line, it is the
+    part of it that this one had.
+    """
+
+    capacity: float | None = None
+    most: float = 0.0  # that has gone over it
+
+    def window(self, sent: float, wait: float, common: float = 0.0) -> float:
+        """Pressure of one more window, in which ``sent`` bytes per second went out and waited so many seconds.
+
+        ``common`` seconds is what they wait on every path to the remote: as much is the work of busy routers at either end.
+        """
+        self.most = max(sent, self.most * _FADE)
+        if sent >= LEAST and (wait - common >= QUEUE or wait >= DEEP):
+            self.capacity = sent if self.capacity is None else self.capacity + _SMOOTH * (sent - self.capacity)
+            return 1.0
+        if self.capacity is None:
+            return 0.0
+        self.capacity = max(self.capacity, sent)
+        return min(NEARLY, sent / self.capacity)
+
+
+def sizes(capacities: Mapping[int, float | None], lines: Mapping[int, Line]) -> dict[int, float]:
+    """What each path carries at most: its instance or its line, whichever is less; the best known where neither is."""
+    known = {path: [c for c in (capacity, lines[path].capacity) if c] for path, capacity in capacities.items()}
+    top = max((*(min(found) for found in known.values() if found), *(line.most for line in lines.values())), default=0.0)
+    return {path: min(found) if found else top or 1.0 for path, found in known.items()}
 
 
 def bases(
@@ -160,7 +199,8 @@ class Spread:
             self._back_off(now)
             return None
         each = giver.pressure / (len(own[giver.path]) + giver.shared)
-        if taker.pressure > ROOM and taker.pressure + each > giver.pressure:
+        there = each * giver.size / taker.size  # what one of its flows is to the taker
+        if taker.pressure > ROOM and taker.pressure + there > giver.pressure:
             return None
         held = [bucket for bucket in table if bucket.path == giver.path]
         idle = sum(bucket.idle >= self.idle_timer for bucket in held)
@@ -169,7 +209,7 @@ class Spread:
             others = {path: float(count) for path, count in counts.items() if path != giver.path}
             kept = max(1, counts[giver.path] - idle)
             return Step({giver.path: kept, **apportion(others, sum(counts.values()) - kept)}, purge=True)
-        many = min(max(1, int((giver.pressure - taker.pressure) / 2 / each)), len(own[giver.path]))
+        many = min(max(1, int((giver.pressure - taker.pressure) / (each + there))), len(own[giver.path]))
         moved = [bucket.index for bucket in held].index(own[giver.path][many - 1]) + 1
         if moved >= counts[giver.path]:
             return None

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from zerotier_multi.pathd.load import Instance, Load, Loads
-from zerotier_multi.pathd.spread import FULL, Member, Spread, Step, bases, capacity
+from zerotier_multi.pathd.spread import FULL, Line, Member, Spread, Step, bases, capacity, sizes
 from zerotier_multi.plan import GroupPlan, InstancePlan, PathPlan, Plan
 from zerotier_multi.rtnl import Bucket, NextHopGroup
 
@@ -33,6 +33,9 @@ class Paths(Protocol):
     def remote_use(self, path: int) -> float | None:
         """Use of the remote's instance at the other end, 0 to 1; None where it does not tell."""
 
+    def wait(self, path: int) -> float:
+        """Seconds that packets to the remote wait on their way."""
+
 
 @dataclass
 class _Group:
@@ -40,7 +43,8 @@ class _Group:
     group: GroupPlan
     spread: Spread
     looks: deque[list[Bucket]] = field(default_factory=lambda: deque(maxlen=LOOKS))
-    remote: dict[int, deque[float]] = field(default_factory=dict)  # use at the other end, by path
+    beyond: dict[int, deque[float]] = field(default_factory=dict)  # pressure of the line and at the other end, by path
+    lines: dict[int, Line] = field(default_factory=dict)
 
 
 @dataclass
@@ -138,8 +142,8 @@ class Weights:
             return []
 
     def _pressed(self) -> bool:
-        remote = (uses for group in self._groups.values() for uses in group.remote.values())
-        return any(uses and uses[-1] >= FULL for uses in (*(i.uses for i in self._instances.values()), *remote))
+        beyond = (uses for group in self._groups.values() for uses in group.beyond.values())
+        return any(uses and uses[-1] >= FULL for uses in (*(i.uses for i in self._instances.values()), *beyond))
 
     def _read(self, now: float) -> None:
         watched = [Instance(unit, i.plan.device, i.plan.port) for unit, i in self._instances.items()]
@@ -152,8 +156,15 @@ class Weights:
             instance.uses.append(_pressure(seen))
             instance.capacity = capacity(instance.capacity, seen.use, seen.rate)
         for group in self._groups.values():
-            for path in group.group.members:
-                group.remote.setdefault(path, deque(maxlen=WINDOWS)).append(self._paths.remote_use(path) or 0.0)
+            known = self._paths_of(group)
+            waits = {path.nexthop_id: self._paths.wait(path.nexthop_id) for path, _instance in known}
+            common = min(waits.values(), default=0.0)
+            for path, instance in known:
+                number = path.nexthop_id
+                sent = seen.sent if (seen := found.get(instance.plan.unit)) else 0.0
+                line = group.lines.setdefault(number, Line()).window(sent, waits[number], common)
+                pressure = max(line, self._paths.remote_use(number) or 0.0)
+                group.beyond.setdefault(number, deque(maxlen=WINDOWS)).append(pressure)
 
     def _paths_of(self, group: _Group) -> list[tuple[PathPlan, _Instance]]:
         found = [(path, group.plan.instance(path.instance)) for path in group.plan.paths if path.nexthop_id in group.group.members]
@@ -187,17 +198,19 @@ class Weights:
     def _members(self, group: _Group, standing: NextHopGroup, counts: Mapping[str, int], busy: list[Bucket]) -> list[Member]:
         found = {path.nexthop_id: i for path, i in self._paths_of(group) if path.nexthop_id in standing.members}
         measures = {path: self._paths.measures(path) for path in found}
+        size = sizes({path: i.capacity for path, i in found.items()}, {path: group.lines.get(path, Line()) for path in found})
         base = bases(
-            {path: i.capacity for path, i in found.items()},
+            size,
             {path: rtt for path, (rtt, _loss) in measures.items()},
             {path: loss for path, (_rtt, loss) in measures.items()},
         )
         return [
             Member(
                 path,
-                _mean(map(max, i.uses, group.remote.get(path, i.uses))) if len(i.uses) == WINDOWS else UNKNOWN,
+                _mean(map(max, i.uses, group.beyond.get(path, i.uses))) if len(i.uses) == WINDOWS else UNKNOWN,
                 base[path],
                 counts.get(i.plan.unit, 0) - sum(b.path == path for b in busy),
+                size[path],
             )
             for path, i in found.items()
         ]

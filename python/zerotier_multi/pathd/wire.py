@@ -24,10 +24,11 @@ _ICMP = struct.Struct("!BBHHH")
 # magic, flags, instance, ms for which the masks are good, time of sending (ns), heard, used, seen
 _PAYLOAD = struct.Struct("!IBBHQIII")
 SIZE = _ICMP.size + _PAYLOAD.size
-# Behind the load: the sender's token of this path, and the one that it has last had from the remote.
+# Behind that the load: use of the instance in percent, wait in ms (an earlier version says 0). Then the sender's token of this path, and the one that it has last had from the remote.
+_LOAD = struct.Struct("!BB")
 _TOKENS = struct.Struct("!QQ")
 _UNKNOWN = 255
-_USE = tuple(bytes([percent, 0]) for percent in range(256))
+_LONGEST = 255  # ms of a wait that is told
 
 
 class Probe(NamedTuple):
@@ -50,6 +51,7 @@ class Probe(NamedTuple):
     quiet: bool = False
     token: int = 0
     echo: int = 0
+    wait_ms: int = 0  # how much longer than at best the remote's probes take to the sender; more than a quarter of a second is 255
 
 
 def checksum(data: bytes) -> int:
@@ -62,11 +64,11 @@ def checksum(data: bytes) -> int:
 
 def encode(probe: Probe, family: int, identifier: int) -> bytes:
     """An echo request; the kernel itself puts the checksum of ICMPv6 in."""
-    sequence, urgent, instance, good_ms, sent, heard, used, seen, use, quiet, token, echo = probe
+    sequence, urgent, instance, good_ms, sent, heard, used, seen, use, quiet, token, echo, wait_ms = probe
     flags = (URGENT if urgent else 0) | (QUIET if quiet else 0)
     # The rest at the end, where an earlier version of the daemon does not look.
-    payload = _PAYLOAD.pack(MAGIC, flags, instance, good_ms, sent, heard, used, seen) + _USE[_UNKNOWN if use is None else use]
-    payload += _TOKENS.pack(token, echo)
+    payload = _PAYLOAD.pack(MAGIC, flags, instance, good_ms, sent, heard, used, seen)
+    payload += _LOAD.pack(_UNKNOWN if use is None else use, min(wait_ms, _LONGEST)) + _TOKENS.pack(token, echo)
     kind = ECHO_REQUEST[family]
     packet = _ICMP.pack(kind, 0, 0, identifier, sequence & 0xFFFF) + payload
     return packet if family == 6 else _ICMP.pack(kind, 0, checksum(packet), identifier, sequence & 0xFFFF) + payload
@@ -87,12 +89,12 @@ def decode(packet: bytes, family: int) -> tuple[bool, int, Probe] | None:
     magic, flags, instance, good_ms, sent, heard, used, seen = _PAYLOAD.unpack_from(packet, offset + _ICMP.size)
     if magic != MAGIC:
         return None
-    use = packet[offset + SIZE] if len(packet) > offset + SIZE else _UNKNOWN
+    tokens = offset + SIZE + _LOAD.size
+    use, wait_ms = _LOAD.unpack_from(packet, offset + SIZE) if len(packet) >= tokens else (_UNKNOWN, 0)
     known = use if use <= 100 else None
-    tokens = offset + SIZE + len(_USE[0])
     token, echo = _TOKENS.unpack_from(packet, tokens) if len(packet) >= tokens + _TOKENS.size else (0, 0)
     urgent, quiet = bool(flags & URGENT), bool(flags & QUIET)
-    return reply, identifier, Probe(sequence, urgent, instance, good_ms, sent, heard, used, seen, known, quiet, token, echo)
+    return reply, identifier, Probe(sequence, urgent, instance, good_ms, sent, heard, used, seen, known, quiet, token, echo, wait_ms)
 
 
 # -- classic BPF, so that only what is ours wakes the daemon (linux/filter.h)
