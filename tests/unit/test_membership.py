@@ -153,6 +153,14 @@ def test_what_is_on_its_way_or_kept_out_is_no_matter_of_the_network(state: str) 
     assert data.bundle_entry(seen, seen.plans[0])["warnings"] == []
 
 
+def test_private_roots_are_named() -> None:
+    for planet, mode in (("", "with a controller\n"), ("AQ==", "with a controller and private roots\n")):
+        seen = controlled({})
+        plan = replace(seen.plans[0], planet=planet)
+        found = data.bundle(replace(seen, plans=(plan,)), plan)
+        assert found["private_roots"] is bool(planet) and mode in text.bundle(found, False)
+
+
 def test_in_controller_free_mode_nobody_authorizes() -> None:
     seen = box()
     assert data.bundle(seen, seen.plans[0])["instances"][0]["network_state"] is None

@@ -46,6 +46,7 @@ def bundle(snapshot: Snapshot, plan: Plan) -> Data:
         "mtu": _mtu(snapshot, plan),
         "adjust_mss": [{"family": f, "mss": mss} for f, mss in zip((4, 6), plan.adjust_mss, strict=True)],
         "controller_free": plan.controller_free,
+        "private_roots": bool(plan.planet),
         "networks": list(dict.fromkeys(i.network_id for i in plan.instances)),
         "engine": plan.instances[0].engine if plan.instances else None,
         "engine_reason": plan.engine_reason or None,

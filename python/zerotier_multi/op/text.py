@@ -90,7 +90,7 @@ def bundle(data: Data, colour: bool) -> str:
             ("VRF", dash(data["vrf"])),
             ("Transit MTU", f"{data['mtu']} bytes" if data["mtu"] else "-"),
             ("Adjust MSS", _mss(data["adjust_mss"])),
-            ("Mode", "controller-free" if data["controller_free"] else "with a controller"),
+            ("Mode", _mode(data)),
             ("Networks", ", ".join(data["networks"]) or "-"),
             ("Engine", _engine(data)),
             ("Health check", probing if health["enabled"] else "off"),
@@ -109,6 +109,12 @@ def bundle(data: Data, colour: bool) -> str:
     warnings = warning_lines([*data["general_warnings"], *data["warnings"]], colour)
     window = _window(data) if rows else ""
     return _joined(head, remotes, listed, _not_up(data, colour), warnings, _to_authorize(data), window)
+
+
+def _mode(data: Data) -> str:
+    if data["controller_free"]:
+        return "controller-free"
+    return "with a controller and private roots" if data["private_roots"] else "with a controller"
 
 
 def _engine(data: Data) -> str:
