@@ -8,7 +8,6 @@ from __future__ import annotations
 import base64
 import ctypes
 import json
-import os
 import shutil
 import socket
 import struct
@@ -155,9 +154,11 @@ class StockController:
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
-        command = ["ip", "netns", "exec", self._namespace, self._program, "-U", f"-p{PORT}", str(self._home)]
+        bound = ["ip", "netns", "exec", self._namespace, "setpriv", "--pdeathsig", "KILL"]  # it dies with us
         quiet = subprocess.DEVNULL
-        self._process = subprocess.Popen(command, stdin=quiet, stdout=quiet, stderr=quiet, env={**os.environ})
+        self._process = subprocess.Popen(
+            [*bound, self._program, "-U", f"-p{PORT}", str(self._home)], stdin=quiet, stdout=quiet, stderr=quiet
+        )
         wait(lambda: self._ask("GET", "/controller").get("controller"), timeout=20, what="zerotier-one as a controller")
 
     def stop(self) -> None:
