@@ -31,17 +31,20 @@ WantedBy=multi-user.target
 class DhcpServer:
     """dnsmasq on one device of a network namespace, until :meth:`close`; it tells ``gateway`` as the default router.
 
-    Clients renew after ``renew`` seconds, half of the lease unless given.
+    Clients renew after ``renew`` seconds, half of the lease unless given; leases are of ``hosts``.
     """
 
-    def __init__(self, namespace: str, device: str, prefix: str, gateway: str | None, renew: int | None = None) -> None:
+    def __init__(
+        self, namespace: str, device: str, prefix: str, gateway: str | None, *, renew: int | None = None,
+        hosts: tuple[int, int] = (FIRST, LAST),
+    ) -> None:  # fmt: skip
         network = ipaddress.ip_network(prefix)
         self._process = subprocess.Popen(
             [
                 "setpriv", "--pdeathsig", "KILL", "ip", "netns", "exec", namespace, "dnsmasq", "--keep-in-foreground",
                 "--conf-file=/dev/null", "--user=root", "--port=0", f"--interface={device}", "--bind-interfaces",
                 "--except-interface=lo", "--pid-file=", "--leasefile-ro", "--no-ping", "--dhcp-authoritative",
-                f"--dhcp-range={network[FIRST]},{network[LAST]},{network.netmask},{LEASE}",
+                f"--dhcp-range={network[hosts[0]]},{network[hosts[1]]},{network.netmask},{LEASE}",
                 f"--dhcp-option=option:router{f',{gateway}' if gateway else ''}", "--log-facility=/dev/null",
                 *([f"--dhcp-option=option:T1,{renew}"] if renew else []),
             ],
@@ -58,8 +61,9 @@ class DhcpServer:
 
     def close(self) -> None:
         """Serve no longer; leases stay with those who have them."""
-        self._process.kill()
-        self._process.communicate()
+        if self._process.returncode is None:
+            self._process.kill()
+            self._process.communicate()
 
 
 def start_client(router: Router, device: str = "eth0") -> None:

@@ -130,7 +130,7 @@ class Underlay:
         """
         gateway = f"{PREFIX4}.254"
         self._ip("addr", "add", f"{gateway}/24", "dev", "br0")
-        server = DhcpServer(self.namespace, "br0", f"{PREFIX4}.0/24", gateway, renew)
+        server = DhcpServer(self.namespace, "br0", f"{PREFIX4}.0/24", gateway, renew=renew)
         try:
             for router in routers:
                 router.run(["ip", "-4", "addr", "flush", "dev", "eth0"])

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from lab import Lab, Router
-from lab.dhcp import leases
+from lab.dhcp import DhcpServer, leased, leases
 from lab.lan import Lan
 from lab.process import wait
 from lab.scenario import NETWORK, introduce, member_bytes, paths_up, reach
@@ -47,6 +47,7 @@ class Site:
     r2: Router
     lan: Lan
     lan2: Lan
+    dhcp: DhcpServer
 
     def seen(self, target: str) -> str:
         """The address under which the server sees R1's host; empty where they do not reach each other."""
@@ -105,8 +106,10 @@ def site(lab: Lab) -> Iterator[Site]:
     server = subprocess.Popen([*namespace, "setpriv", "--pdeathsig", "KILL", "/usr/bin/python3", "-c", ANSWER], stdout=subprocess.PIPE, text=True)
     try:
         assert server.stdout and server.stdout.readline() == "ready\n"
-        with underlay.dhcp(r1, renew=5):
-            yield Site(lab, r1, r2, Lan(r1), Lan(r2))
+        with underlay.dhcp(r1, renew=5) as dhcp:
+            made = Site(lab, r1, r2, Lan(r1), Lan(r2), dhcp)
+            yield made
+            made.dhcp.close()
     finally:
         server.kill()
         server.wait()
@@ -153,6 +156,22 @@ def test_dhcp_renews_on_the_underlay(site: Site) -> None:
     assert site.dev("192.0.2.67", "ipproto", "17", "sport", "68", "dport", "67") == "eth0"  # a server behind the gateway
     assert site.dev("192.0.2.67", "ipproto", "17", "sport", "5353", "dport", "67").startswith("zt0p")
     site.wait_seen("203.0.113.2", "2001:db8:0:2::2")
+
+
+def test_a_lease_of_another_address(site: Site) -> None:
+    """R1's address is refused at its next renewal: it has none for a moment, no default route either, and then others."""
+    r1, old = site.r1, site.r1.underlay4
+    site.dhcp.close()
+    namespace, prefix = site.lab.underlay.namespace, "198.51.100.0/24"
+    hosts = (100, 149) if int(old.rpartition(".")[2]) >= 150 else (150, 199)
+    site.dhcp = DhcpServer(namespace, "br0", prefix, "198.51.100.254", renew=5, hosts=hosts)
+    r1.wait(lambda: leased(r1, prefix) not in ("", old), timeout=40, what=f"another lease than {old}")
+    r1.underlay4 = leased(r1, prefix)
+    r1.wait(lambda: f"from {r1.underlay4} lookup main" in r1.run(["ip", "rule"]).stdout, what=f"a rule for {r1.underlay4}")
+    assert old not in r1.run(["ip", "rule"]).stdout
+    r1.wait(lambda: paths_up(r1) == 4, timeout=40, what="4 paths up from the new address")
+    site.wait_seen("203.0.113.2", "2001:db8:0:2::2")
+    assert site.internet(["ping", "-c2", "-i0.2", "-W2", "-I", SERVER4, r1.underlay4], check=False).returncode == 0
 
 
 def test_an_endpoint_inside_a_prefix_does_no_harm(site: Site) -> None:
