@@ -96,9 +96,18 @@ def suffer(link: Link, fault: Fault, far: bool = False) -> tuple[list[Witness], 
     finally:
         traffic.kill()
     changed = {key for key, pid in link.pids().items() if pid != before[key]}
-    assert changed == ({(router.name, faults.unit(path))} if fault.victim else set())
+    struck = {(router.name, faults.unit(path))} if fault.victim else set()
+    assert struck <= changed <= struck | _begun_anew(link, fault, path)
     judge(link, fault, path, witnesses, took)
     return witnesses, path, took
+
+
+def _begun_anew(link: Link, fault: Fault, path: int) -> set[tuple[str, str]]:
+    """Units that zerotier-pathd may restart: a zerotier-one whose path is silent, at either end, for the other may have moved."""
+    if ENGINE.rpartition("/")[2] == "ztnode" or fault.hits == "none":
+        return set()
+    paths = [path] if fault.hits == "path" else range(1, link.instances + 1)
+    return {(router.name, faults.unit(k)) for router in link.routers for k in paths}
 
 
 def judge(link: Link, fault: Fault, path: int, witnesses: list[Witness], took: float) -> None:
@@ -359,7 +368,8 @@ def test_the_far_end_loses_its_power(link: Link) -> None:
     faults.POWER.mend(link, link.far, 1)
     link.settle(faults.POWER.patience)
     link.reach()
-    assert look(link.near).pids == near
+    restarted = {unit for unit, pid in look(link.near).pids.items() if pid != near.get(unit)}
+    assert restarted <= {unit for name, unit in _begun_anew(link, faults.POWER, 1) if name == link.near.name}
 
 
 # -- other shapes
