@@ -15,7 +15,7 @@ from zerotier_multi.cpu import Cpu
 from zerotier_multi.membership import Member
 from zerotier_multi.pathd.chronicle import Chronicle
 from zerotier_multi.pathd.events import NOTICE, WARNING, Event, Seen, events
-from zerotier_multi.pathd.members import PATIENCE, PERIOD, SETTLED, SLOW, Members, decode, listens_as_root
+from zerotier_multi.pathd.members import GRACE, PATIENCE, PERIOD, SETTLED, SLOW, Members, decode, listens_as_root
 from zerotier_multi.planner import make_plan
 
 ONE = make_plan(bundle(EXAMPLE.replace("instances 4", "instances 1")), (Cpu(0, 0),), "/usr/sbin/ztnode")
@@ -106,13 +106,31 @@ def test_it_is_asked_often_after_a_change_and_less_often_later(world: World) -> 
     world.look("no device")
     begin = world.now
     world.ask("REQUESTING_CONFIGURATION", online=False)
-    assert world.look("no device").word == "no root"
     assert world.members.wake == begin + PERIOD
     world.now = begin + SETTLED
     world.ask("REQUESTING_CONFIGURATION", online=False)
     assert world.members.wake == world.now + SLOW
     world.ask("REQUESTING_CONFIGURATION")
     assert world.members.wake == world.now + PERIOD
+
+
+def test_one_that_has_just_been_started_gets_time_to_find_its_root(world: World) -> None:
+    world.look("no device")
+    world.ask("REQUESTING_CONFIGURATION", online=False)
+    assert world.look("no device") is None
+    world.ask("REQUESTING_CONFIGURATION")
+    assert world.look("no device") is None and world.changes == 2
+    world.now += GRACE
+    world.ask("REQUESTING_CONFIGURATION")
+    assert world.changes == 3  # nothing new, but it has been long enough
+    assert world.look("no device").word == "requesting"
+    world.ask("ACCESS_DENIED")
+    assert world.look("no device").word == "unauthorized"
+    # Started again, it is what it was until it is known better.
+    world.ask("REQUESTING_CONFIGURATION", online=False)
+    assert world.look("no device").word == "unauthorized"
+    world.ask("ACCESS_DENIED")
+    assert world.look("no device").word == "unauthorized"
 
 
 def test_one_that_does_not_answer_in_time_is_asked_again(world: World) -> None:

@@ -21,6 +21,7 @@ from zerotier_multi.plan import InstancePlan, PathPlan, Plan
 PERIOD, SLOW = 2.0, 10.0  # seconds between two questions to an instance: after a change, and later on
 SETTLED = 60.0  # seconds without a change after which it is asked less often
 PATIENCE = 1.0  # seconds for both answers
+GRACE = 10.0  # seconds in which an instance may look for a root and ask its controller before that is told
 _LIMIT = 1 << 18  # bytes of an answer
 _QUESTIONS = ("/status", "/network")
 
@@ -42,6 +43,8 @@ class Record:
     next_ask: float
     changed_at: float
     told: Told | None = None
+    shown: Member | None = None  # what was made of it last
+    hushed: bool = False  # what it tells now is not shown yet
     asked_at: float | None = None
     answers: list[Any] = field(default_factory=list)
     received: bytes = b""
@@ -67,15 +70,28 @@ class Members:
             for instance in plan.instances if not plan.controller_free else ():
                 states = [(path.remote, state(plan, path)) for path in plan.paths if path.instance == instance.number]
                 if states and all(word == "up" for _remote, word in states):
-                    told: Told | None = Told("OK", True, self._nodes.get(instance.unit))
+                    node = self._nodes.get(instance.unit)
+                    member = membership.member(plan, instance, "OK", True, node, states)
                 else:
                     wanted[instance.unit] = instance
-                    record = self._records.get(instance.unit)
-                    told = record.told if record and record.instance == instance else None
-                if told and (member := membership.member(plan, instance, told.status, told.online, told.node, states)):
+                    member = self._stands(plan, instance, states, now)
+                if member:
                     self._found[instance.device] = member
         self._configure(wanted, now)
         return self._found
+
+    def _stands(self, plan: Plan, instance: InstancePlan, states: list[tuple[str, str]], now: float) -> Member | None:
+        """Where an instance stands that is asked. One that has just been started is about to find its root."""
+        record = self._records.get(instance.unit)
+        if record is None or record.instance != instance or record.told is None:
+            return None
+        told = record.told
+        member = membership.member(plan, instance, told.status, told.online, told.node, states)
+        early = now < record.changed_at + GRACE
+        record.hushed = early and member is not None and member.word in (membership.NO_ROOT, membership.REQUESTING)
+        if not record.hushed:
+            record.shown = member
+        return record.shown
 
     def word(self, device: str) -> str | None:
         """The word for the instance of a device, as of the last look."""
@@ -150,13 +166,14 @@ class Members:
             return
         told = _told(record.answers, record.instance.network_id)
         changed, before = told != record.told, record.told
+        due = record.hushed and record.asked_at is not None and record.asked_at >= record.changed_at + GRACE
         record.told = told
         if told.node:
             self._nodes[record.instance.unit] = told.node
         if changed and record.asked_at is not None:
             record.changed_at = record.asked_at
         self._settle(record)
-        if changed and (before is not None or told.status is not None):
+        if due or (changed and (before is not None or told.status is not None)):
             self._changed()
 
     def _settle(self, record: Record) -> None:
