@@ -9,6 +9,7 @@ import pytest
 
 from lab import Lab, LabError, Router
 from lab.scenario import loopback, member_bytes, paths_up, processes, reach, status, wait_paths
+from tests.lab.conftest import ENGINE
 
 ZT = "set interfaces zerotier zt0"
 
@@ -161,6 +162,16 @@ def test_one_more_remote_prefix_touches_no_process_and_no_other_route(pair: list
     assert set(before["routes"].splitlines()) < set(after["routes"].splitlines()) and "192.0.2.0/24" in after["routes"]
     r1.must_configure("delete interfaces zerotier zt0 remote R2 prefix 192.0.2.0/24")
     assert snapshot(r1)["routes"] == before["routes"]
+
+
+@pytest.mark.skipif(ENGINE.rpartition("/")[2] != "ztnode", reason="zerotier-one reads its moons when it starts")
+def test_another_endpoint_restarts_no_process(pair: list[Router]) -> None:
+    r1 = pair[0]
+    before = processes(r1)
+    r1.must_configure(f"{ZT} remote R2 instance 1 endpoint 203.0.113.9:9993")
+    assert '"203.0.113.9/9993"' in r1.read("/config/zerotier-multi/zt0/1/local.conf")
+    r1.must_configure("delete interfaces zerotier zt0 remote R2 instance 1 endpoint 203.0.113.9:9993")
+    assert processes(r1) == before and paths_up(r1) == len(before)
 
 
 def test_pinning_moves_a_running_process(pair: list[Router]) -> None:

@@ -47,11 +47,11 @@ struct hint {
 	struct sockaddr_storage address;
 };
 
-/* A peer, and the latest addresses at which it was or is said to be. */
+/* A peer, and the latest addresses at which it was or is said to be; the first is that of its last path. */
 struct known {
 	struct watch watch;
 	struct sockaddr_storage places[PLACES];
-	unsigned int next_place;
+	unsigned int told; /* how many others have been kept, and given up again */
 };
 
 struct contact {
@@ -166,7 +166,7 @@ static void hello(void *object, const struct settings *settings, int64_t socket,
 static void remember(struct known *known, const struct sockaddr_storage *place) {
 	for (unsigned int i = 0; i < PLACES; i++)
 		if (same_endpoint(&known->places[i], place)) return;
-	known->places[known->next_place++ % PLACES] = *place;
+	known->places[1 + known->told++ % (PLACES - 1)] = *place;
 }
 
 static bool is_try(const struct settings *settings, uint64_t node, const struct sockaddr_storage *place) {
@@ -194,10 +194,10 @@ static void look_at(struct contact *contact, const struct settings *settings, co
 		seen.sent = (int64_t)path->last_send;
 		seen.received = (int64_t)path->last_receive;
 		seen.gone = !underlay_has(contact->underlay, path->socket);
-		remember(known, &path->address);
+		known->places[0] = path->address;
 	}
 	/* Roots of a planet are many people's and looked for by the core; a moon is somebody's own choice, as an address is. */
-	bool ours = is_configured(settings, peer->address) || (peer->role == CORE_ROLE_MOON && known->next_place > 0);
+	bool ours = is_configured(settings, peer->address) || (peer->role == CORE_ROLE_MOON && (known->told || known->places[0].ss_family));
 	int todo = recovery_look(&known->watch, &seen, ours, hinted, now);
 	contact->busy |= known->watch.asked != 0 || hinted;
 	void *object = todo ? peer_of(contact, peer->address) : NULL;

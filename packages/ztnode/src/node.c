@@ -22,6 +22,7 @@
 #include <unistd.h>
 
 #define SETTINGS_LIMIT (1 << 20)
+#define BEACON_SIZE 13
 #define LOOP_MS 250      /* the longest sleep of the main loop */
 #define LOOK_MS 2000     /* how often files and multicast groups are looked at without an event */
 
@@ -134,6 +135,8 @@ static int on_path_lookup(core_node *core, void *user, void *thread, uint64_t pe
 static void packet_in(void *context, int64_t socket, const struct sockaddr_storage *from, const unsigned char *packet,
                       size_t length) {
 	struct node *node = context;
+	/* A beacon of versions before 1.0.4: nothing signs it, and the core would take its source for an address of a peer. */
+	if (length == BEACON_SIZE) return;
 	unsigned char plain[HELLO_MAX];
 	size_t opened = hello_is_encrypted(packet, length) ? hello_open(node->hello, packet, length, plain, now_ms()) : 0;
 	if (opened) packet = plain, length = opened;
