@@ -16,7 +16,7 @@ pytestmark = pytest.mark.only_ztnode
 PUBLIC = bytes.fromhex("01 0000000008eac90a")  # kind and id with which the record begins
 TIME, UPDATE_KEY, SIGNATURE, ROOTS = 9, 17, 81, 177
 ROOT_ADDRESSES = {"cafe80ed74", "778cde7190", "cafefd6717", "cafe04eba9"}
-GONE = {"62f865ae71", "992fcf1db7"}  # two of the roots in the core's own record, of April 2021
+GONE = {"62f865ae71", "992fcf1db7"}  # of the roots in the core's own record, of April 2021
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@
 
 /* The record of ZeroTier's public roots of 6 February 2025, signed by ZeroTier. It is data, not code: what the public
  * roots send to every node that has an older one, and what zerotier-one then keeps as the file `planet` in its home;
- * a newer one is had from there. The core's own record is of 13 April 2021, and two of its roots have gone.
+ * a newer one is had from there. The core's own record is of 13 April 2021, and three of its four roots are roots no more.
  * tests/engine/test_public_planet.py has the core check the signature against the key in its own record. */
 static const unsigned char newest[] = {
 	0x01, 0x00, 0x00, 0x00, 0x00, 0x08, 0xea, 0xc9, 0x0a, 0x00, 0x00, 0x01, 0x94, 0xdb, 0x79, 0x5b, 0x4e, 0xb8,
