@@ -102,6 +102,20 @@ def test_who_waits_is_asked_and_told(world: World) -> None:
     assert world.members.wake is None and len(world.selector.get_map()) == 0  # whose paths are up is left alone
 
 
+def test_a_restart_helps_against_no_root_alone(world: World) -> None:
+    """zerotier-one is started anew where its paths are silent; one that waits for its controller is left alone."""
+    assert not world.members.refused("zt0p1")
+    for status, online, helps in (
+        ("ACCESS_DENIED", True, False), ("NOT_FOUND", True, False), ("OK", True, True), ("OK", False, True),
+        ("REQUESTING_CONFIGURATION", True, False), ("REQUESTING_CONFIGURATION", False, True),
+    ):  # fmt: skip
+        world.look("down")
+        world.ask(status, online)
+        world.now += GRACE
+        world.look("down")
+        assert world.members.refused("zt0p1") is not helps
+
+
 def test_it_is_asked_often_after_a_change_and_less_often_later(world: World) -> None:
     world.look("no device")
     begin = world.now

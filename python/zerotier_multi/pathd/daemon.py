@@ -390,6 +390,7 @@ class Daemon:
         looked = recovery.situations(
             self._plan_list, self._observed.links, there, self._prober.silence, self._up, self._been_up, self._endpoints.known
         )
+        looked = {device: seen for device, seen in looked.items() if not self._members.refused(device)}
         orders = self._recovery.work(looked, now, self._empty)
         if orders.restart:
             chosen = [(*instances[device], cause) for device, cause in orders.restart]

@@ -98,6 +98,11 @@ class Members:
         member = self._found.get(device)
         return member.word if member else None
 
+    def refused(self, device: str) -> bool:
+        """Whether the instance of a device reaches a root and the network is what it waits for: no restart helps."""
+        member = self._found.get(device)
+        return member is not None and member.waits and member.word != membership.NO_ROOT
+
     def _configure(self, wanted: dict[str, InstancePlan], now: float) -> None:
         for unit in [u for u, record in self._records.items() if wanted.get(u) != record.instance]:
             self._drop(self._records.pop(unit))
