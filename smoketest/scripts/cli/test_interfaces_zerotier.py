@@ -842,6 +842,22 @@ class ZeroTierInterfaceTest(VyOSUnitTestSHIM.TestCase):
         self.cli_commit()
         self.eventually(lambda: members_of_route('10.0.55.2'), ['zt0p1', 'zt0p2'])
 
+    def test_43_zerotier_source_interface(self):
+        """An uplink comes later than the configuration that names it, and goes with it."""
+        gateway = ['ip', 'route', 'show', 'table', 'all', 'proto', '122', 'default']
+        self.running_example(2, 'instance 2 source-interface smk0', 'instance 2 gateway 203.0.113.254')
+        self.assertNotIn('sport 9994', root('ip', 'rule'))
+        self.addCleanup(root, 'ip', 'link', 'del', 'smk0', check=False)
+        root('ip', 'link', 'add', 'smk0', 'type', 'bridge')
+        root('ip', 'addr', 'add', '203.0.113.1/24', 'dev', 'smk0')
+        root('ip', 'link', 'set', 'smk0', 'up')
+        self.eventually(lambda: 'via 203.0.113.254 dev smk0' in root(*gateway), True)
+        self.eventually(lambda: 'from 203.0.113.1 ' in root('ip', 'rule') and 'sport 9994' in root('ip', 'rule'), True)
+        self.assertNotIn('sport 9993', root('ip', 'rule'))
+        self.cli_delete(zt0 + ['instance'])
+        self.cli_commit()
+        self.eventually(lambda: ('sport 9994' in root('ip', 'rule'), 'smk0' in root(*gateway)), (False, False))
+
     def test_24_zerotier_delete_one_of_two(self):
         before = self.running_example(2)
         self.second_bundle()
@@ -888,6 +904,8 @@ class ZeroTierInterfaceTest(VyOSUnitTestSHIM.TestCase):
             'instance 1 port 0',
             'instance 1 cpu two',
             'instance 1 listen-address eth0',
+            'instance 1 source-interface eth0/1',
+            'instance 1 gateway eth0',
             'transit prefix 10.14.0.1/28',
             'transit site 511',
             'transit subnet-length 31',
