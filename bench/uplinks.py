@@ -68,7 +68,7 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--flows", nargs="*", default=["greedy", "moderate"])
     parser.add_argument("--ways", nargs="*", default=["from R1", "to R1"])
     options = parser.parse_args(arguments)
-    console = Console()
+    console = Console(width=110)
     title = f"WANs of {RATES[0]} and {RATES[1]} Mbit/s, {FLOWS} TCP flows between hosts, {options.engine}; Mbit/s received"
     table = Table(title=title)
     for heading in ("way", "flows", "weights", "alone", "together", "of the sum", "WAN 2 has", "first 10 s"):

@@ -1,7 +1,8 @@
 """A LAN behind a router with one host in it, whose traffic the router forwards.
 
 The host sends packets of MTU size with checksums of its own making, as they come off a wire, and the router's card
-puts them together again (GRO) or does not.
+puts them together again (GRO) or does not. In here its packets keep the hash of their socket, by which the router then
+chooses paths; that is as random as ports are, but must not be thrown anew when a packet is lost, as TCP else does.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ ip address add {router6} dev {device} nodad
 ip link set {device} up
 ip -n {name} address add {host4} dev eth0
 ip -n {name} address add {host6} dev eth0 nodad
+ip netns exec {name} sysctl -qew net.core.txrehash=0
 ip -n {name} link set lo up
 ip -n {name} link set eth0 up
 ip -n {name} route add default via {gateway4}

@@ -913,7 +913,7 @@ class ZeroTierInterfaceTest(VyOSUnitTestSHIM.TestCase):
             'remote R2 prefix 2001:db8::1/64',
             'remote R2 site 0',
             'remote R2 instance 1 identity 9e57000001',
-            'remote R2 instance 1 endpoint r2.example.com:9993',
+            'remote R2 instance 1 endpoint r2.example.com',
             'cpu affinity some',
             'engine other',
             'health-check interval 49',
