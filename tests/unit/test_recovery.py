@@ -9,6 +9,7 @@ import pytest
 
 from zerotier_multi.engine_choice import follows_addresses
 from zerotier_multi.pathd.recovery import (
+    ALONE,
     DEAF,
     DRAIN,
     GOOD,
@@ -33,7 +34,7 @@ OLD, NEW = frozenset({"198.51.100.1"}), frozenset({"198.51.100.7"})
 def one(
     index: int | None = 5, addresses: frozenset[str] = OLD, silent: float | None = None, up: Iterable[int] = (), **how: Any
 ) -> Situation:
-    return Situation("zt0", index, addresses, {} if silent is None else {1: Silence(silent, **how)}, frozenset(up), {1: "R2"})
+    return Situation("zt0", index, addresses, {} if silent is None else {1: Silence(silent, **how)}, frozenset(up), {1: "R2", 9: "R3"})
 
 
 def orders(recovery: Recovery, now: float, empty: bool = True, **seen: Situation) -> tuple[list[str], list[str]]:
@@ -90,7 +91,8 @@ def test_the_two_ends_of_a_path_do_not_go_at_the_same_time() -> None:
     orders(recovery, 0.0, zt0p1=one(up=[1]), zt0p2=one(up=[1]))
     both = {"zt0p1": one(silent=1.0), "zt0p2": one(silent=1.0, patient=True)}
     assert orders(recovery, 1.0 + DEAF, **both) == ([], ["zt0p1"])
-    assert orders(recovery, 1.0 + PATIENT, **both) == ([], ["zt0p2"])
+    assert "zt0p2" not in orders(recovery, 1.0 + PATIENT - 0.1, **both)[1]
+    assert "zt0p2" in orders(recovery, 1.0 + PATIENT, **both)[1]
 
 
 def test_who_hears_the_remote_without_an_answer_goes_first() -> None:
@@ -180,9 +182,21 @@ def test_one_that_does_not_come_back_holds_the_others_up_for_a_while_only() -> N
     assert orders(recovery, now + TURN, **{**silent, "zt0p1": one(None)}) == (["zt0p2"], [])
 
 
+def test_one_that_carries_the_only_path_to_another_remote_waits_for_a_second_one() -> None:
+    recovery = Recovery()
+    only = {"zt0p1": one(1, silent=1.0, up=[9]), "zt0p2": one(2)}  # it is being restarted at the other end
+    assert orders(recovery, 1.0 + DEAF, **only) == ([], [])
+    assert recovery.wake and recovery.wake <= 1.0 + DEAF + LISTEN
+    both = {**only, "zt0p2": one(2, up=[9])}
+    assert orders(recovery, 2.0 + DEAF, **both) == (["zt0p1"], [])
+    alone = Recovery()
+    orders(alone, 1.0, zt0p1=only["zt0p1"])
+    assert orders(alone, 1.0 + DEAF + ALONE, zt0p1=only["zt0p1"]) == (["zt0p1"], []), "not for ever: there may be one alone"
+
+
 def test_an_instance_that_carries_nothing_waits_for_nobody() -> None:
     recovery = Recovery()
-    seen = {"zt0p1": one(1, silent=1.0, up=[9]), "zt0p2": one(2, silent=1.0)}
+    seen = {"zt0p1": one(1, silent=1.0, up=[9]), "zt0p2": one(2, silent=1.0), "zt0p3": one(3, up=[9])}
     assert orders(recovery, 1.0 + DEAF, **seen) == (["zt0p1"], ["zt0p2"])
 
 

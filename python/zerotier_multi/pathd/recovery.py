@@ -24,7 +24,7 @@ from zerotier_multi.plan import InstancePlan, Plan
 from zerotier_multi.rtnl import Address, Link
 
 HEARD = 0.4  # seconds in which the remote is heard, but does not answer, before the first restart
-DEAF, PATIENT = 3.5, 5.5  # the same where it is not heard, for one router of the two and for the other
+DEAF, PATIENT = 3.5, 8.0  # the same where it is not heard, for one router of the two and for the other
 LONGER = 2.0  # so many times as long as that, heard or not, lies between two more
 LONGEST = 300.0  # seconds between two
 LISTEN = 0.2  # seconds between two looks whether the remote of a silent path is heard
@@ -33,6 +33,7 @@ PAUSE = 2.0  # seconds between two restarts because of addresses
 GOOD = 10.0  # seconds without a silent path after which the next one is a first one again
 NOTICED = 40.0  # seconds after which an engine has seen a change of addresses by itself
 DRAIN = 0.7  # seconds that a drained instance is waited for
+ALONE = 10.0  # seconds that one waits which carries the only path to another remote, perhaps while its like is restarted there
 STEP = 0.05  # seconds between two looks whether it is empty
 TURN = 10.0  # seconds that the others of a bundle wait for one that was restarted
 
@@ -130,6 +131,8 @@ class Recovery:
             elif not seen.carrying:
                 restart.append((device, cause))
                 self._restarted(record, seen, now)
+            elif turn is None and now < due + ALONE and not _spared(device, seen, situations):
+                moments.append(now + LISTEN)
             elif turn is None:
                 self._turns[seen.bundle] = _Turn(device, seen.index, cause, seen.carrying, now)
                 drain.append(device)
@@ -194,6 +197,13 @@ class Recovery:
             del self._turns[bundle]
             return now
         return turn.began + TURN
+
+
+def _spared(device: str, seen: Situation, situations: Mapping[str, Situation]) -> bool:
+    """Whether all remotes that an instance carries are carried by others of its bundle too."""
+    others = (s for other, s in situations.items() if other != device and s.bundle == seen.bundle)
+    elsewhere = {s.names.get(path) for s in others for path in s.carrying}
+    return {seen.names.get(path) for path in seen.carrying} <= elsewhere
 
 
 def _deaf(seen: Situation) -> bool:
