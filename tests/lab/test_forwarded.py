@@ -226,7 +226,8 @@ def test_who_flushes_the_firewall_takes_nothing_from_us_and_the_last_bundle_take
     assert before.count("maxseg") == 4
     router.run(["nft", "flush", "ruleset"])
     router.wait(lambda: router.run(["nft", "list", "ruleset"]).stdout == before, timeout=5, what="the rules again")
-    assert "nft table inet zerotier_multi was changed by another program" in router.journal("zerotier-pathd.service")
+    said = "nft table inet zerotier_multi was changed by another program"
+    router.wait(lambda: said in router.journal("zerotier-pathd.service"), timeout=5, what="a word about it")
     router.run(["systemctl", "kill", "--signal=KILL", "zerotier-pathd"])
     router.must_configure("delete interfaces zerotier")
     router.wait(lambda: tables(router) == "", timeout=10, what="no table")
