@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import subprocess
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from lab.dhcp import DhcpServer, leased, start_client
-from lab.process import run
+from lab.dhcp import leased, start_client
+from lab.gateway import Gateway
 from lab.underlay import PREFIX4, Underlay
 
 if TYPE_CHECKING:
@@ -36,37 +34,17 @@ FLUSH_CONNTRACK = (
 )
 
 
-class Nat:
-    """NAT router ``number``: 198.51.100.``number`` outside, 192.168.(100 + ``number``).0/24 with DHCP inside; no IPv6.
+class Nat(Gateway):
+    """NAT router ``number``: 198.51.100.``number`` outside, 192.168.(100 + ``number``).0/24 with DHCP inside.
 
     Its number (up to 154) is that of no router of the lab. :attr:`address` is its address outside, :attr:`gateway` inside.
     """
 
     def __init__(self, underlay: Underlay, number: int, kind: str = "restricted") -> None:
-        self.namespace = f"{underlay.namespace}-nat{number}"
-        self.address, inside = f"{PREFIX4}.{number}", f"192.168.{100 + number}"
-        self.prefix, self.gateway, self._inside = f"{inside}.0/24", f"{inside}.1", inside
-        self._underlay = underlay
+        self.address, self._inside = f"{PREFIX4}.{number}", f"192.168.{100 + number}"
         self._behind: list[str] = []
-        run(["ip", "netns", "add", self.namespace])
-        underlay.plug(f"n{number}", self.namespace, "out0")
-        for command in (
-            "link set lo up",
-            f"address add {self.address}/24 dev out0",
-            "link set out0 up",
-            "link add br0 type bridge mcast_snooping 0",
-            f"address add {self.gateway}/24 dev br0",
-            "link set br0 up",
-        ):
-            run(["ip", "-n", self.namespace, *command.split()])
-        self.run(["sysctl", "-qw", "net.ipv4.ip_forward=1", "net.ipv6.conf.all.disable_ipv6=1"])
+        super().__init__(underlay, f"nat{number}", self.address, f"{self._inside}.0/24")
         self.become(kind)
-        self._port = f"n{number}"
-        self._server = DhcpServer(self.namespace, "br0", self.prefix, self.gateway)
-
-    def run(self, command: Sequence[str], **options: object) -> subprocess.CompletedProcess[str]:
-        """Run a program in the NAT router."""
-        return run(["ip", "netns", "exec", self.namespace, *command], **options)  # type: ignore[arg-type]
 
     def attach(self, router: Router, dhcp: bool = True) -> str:
         """Plug a router's eth0 in behind this NAT and return its address there; its earlier addresses are gone.
@@ -92,8 +70,6 @@ class Nat:
 
     def close(self) -> None:
         """Take the NAT router away; routers behind it are unplugged."""
-        self._server.close()
         for name in self._behind:
             self._underlay.lost(name, self.namespace)
-        self._underlay.unplug(self._port)
-        run(["ip", "netns", "del", self.namespace], check=False)
+        super().close()

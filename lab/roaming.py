@@ -205,6 +205,12 @@ class Move:
     again: Callable[[Site], None] = lambda _site: None  # what has to come back before the next time
 
 
+def events(router: Router, kind: str) -> list[str]:
+    """Events of a kind since a router has booted."""
+    lines = router.run(["journalctl", "-b", "-o", "cat", "-t", "zerotier-pathd", f"ZEROTIER_EVENT={kind}"]).stdout
+    return lines.splitlines()
+
+
 def _plain(site: Site) -> None:
     """Both on the underlay with IPv4 alone, each knowing where the other is."""
     site.ipv6(False)

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import ipaddress
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from lab.dhcp import DhcpServer, leased, start_client
+from lab.dhcp import leased, start_client
+from lab.gateway import Gateway
 from lab.process import run
 from lab.underlay import PREFIX4, Underlay
 
 if TYPE_CHECKING:
-    import subprocess
-
     from lab.router import Router
 
 _PREFIXES = {1: "192.0.2.0/24", 2: "203.0.113.0/24"}
@@ -20,37 +17,17 @@ _QUEUE_MS = 40  # that a provider's router keeps waiting at most
 _BURST = 65536  # bytes: the largest packet that segmentation offload makes
 
 
-class Wan:
-    """WAN 1 is 192.0.2.0/24, WAN 2 203.0.113.0/24, behind gateway 198.51.100.(200 + ``number``); IPv4 alone.
+class Wan(Gateway):
+    """WAN 1 is 192.0.2.0/24, WAN 2 203.0.113.0/24, behind gateway 198.51.100.(200 + ``number``).
 
-    :attr:`prefix` is what the gateway serves by DHCP, :attr:`gateway` its address there. ``rate_mbit`` limits each
-    direction, with a queue of 40 ms before it; 0 is no limit.
+    ``rate_mbit`` limits each direction, with a queue of 40 ms before it; 0 is no limit.
     """
 
     def __init__(self, underlay: Underlay, number: int, rate_mbit: float = 0) -> None:
-        network = ipaddress.ip_network(_PREFIXES[number])
-        self.namespace = f"{underlay.namespace}-wan{number}"
-        self.prefix, self.gateway, self.outside = str(network), str(network[1]), f"{PREFIX4}.{200 + number}"
-        self._underlay, self._port = underlay, f"w{number}"
-        run(["ip", "netns", "add", self.namespace])
-        underlay.plug(self._port, self.namespace, "out0")
-        for command in (
-            "link set lo up",
-            f"address add {self.outside}/24 dev out0",
-            "link set out0 up",
-            "link add br0 type bridge mcast_snooping 0",
-            f"address add {self.gateway}/24 dev br0",
-            "link set br0 up",
-        ):
-            run(["ip", "-n", self.namespace, *command.split()])
-        self.run(["sysctl", "-qw", "net.ipv4.ip_forward=1", "net.ipv6.conf.all.disable_ipv6=1"])
+        self.outside = f"{PREFIX4}.{200 + number}"
+        super().__init__(underlay, f"wan{number}", self.outside, _PREFIXES[number])
         if rate_mbit:
             self.limit(rate_mbit)
-        self._server = DhcpServer(self.namespace, "br0", self.prefix, self.gateway)
-
-    def run(self, command: Sequence[str], **options: object) -> subprocess.CompletedProcess[str]:
-        """Run a program at the gateway."""
-        return run(["ip", "netns", "exec", self.namespace, *command], **options)  # type: ignore[arg-type]
 
     def limit(self, rate_mbit: float) -> None:
         """Set the rate of each direction (Mbit/s)."""
@@ -81,9 +58,3 @@ class Wan:
     def mend(self) -> None:
         """Let it through again."""
         self.run(["nft", "delete", "table", "inet", "cut"])
-
-    def close(self) -> None:
-        """Take the gateway away."""
-        self._server.close()
-        self._underlay.unplug(self._port)
-        run(["ip", "netns", "del", self.namespace], check=False)
