@@ -7,6 +7,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+from zerotier_multi.listener import listens_as_root
+
 
 class ApiError(RuntimeError):
     """An instance does not answer; the text is one sentence and never holds the token."""
@@ -26,6 +28,9 @@ class ZeroTierApi:
         """
         connection = http.client.HTTPConnection("127.0.0.1", self._port, timeout=self._timeout)
         try:
+            connection.connect()
+            if not listens_as_root(self._port):  # looked at with the connection made, so that it is who has answered
+                raise ApiError(f"port {self._port} belongs to another program than the instance, so its token is not told")
             token = (self._home / "authtoken.secret").read_text("ascii").strip()
             connection.request("GET", path, headers={"X-ZT1-Auth": token, "Connection": "keep-alive"})
             answer = connection.getresponse()

@@ -18,7 +18,7 @@ import pytest
 from zerotier_multi.pathd import wire
 from zerotier_multi.pathd.prober import Prober, Target
 
-from lab import Lab, LabError, Router
+from lab import Lab, Router
 from lab import faults
 from lab.faults import Fault, Link, Traffic, Witness, deviations, look, wait_fallen, wait_reborn
 from tests.lab.conftest import ENGINE

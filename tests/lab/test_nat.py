@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from lab import Lab, Router
+from lab import Router
 from lab.nat import Nat
 from lab.scenario import IDENTITY, example, identity_lines, loopback, reach, wait_paths
 from tests.lab.conftest import ENGINE, new_lab

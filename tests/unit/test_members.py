@@ -15,7 +15,7 @@ from zerotier_multi.cpu import Cpu
 from zerotier_multi.membership import Member
 from zerotier_multi.pathd.chronicle import Chronicle
 from zerotier_multi.pathd.events import NOTICE, WARNING, Event, Seen, events
-from zerotier_multi.pathd.members import GRACE, PATIENCE, PERIOD, SETTLED, SLOW, Members, decode, listens_as_root
+from zerotier_multi.pathd.members import GRACE, PATIENCE, PERIOD, SETTLED, SLOW, Members, decode
 from zerotier_multi.planner import make_plan
 
 ONE = make_plan(bundle(EXAMPLE.replace("instances 4", "instances 1")), (Cpu(0, 0),), "/usr/sbin/ztnode")
@@ -179,24 +179,6 @@ def test_the_token_is_kept_from_a_listener_that_is_not_root(world: World) -> Non
     client, _ = world.server.accept()
     assert world.take(client) == b""
     client.close()
-
-
-def test_who_listens(tmp_path: Path) -> None:
-    head = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode\n"
-    row = "   0: {}:2709 00000000:0000 {} 00000000:00000000 00:00000000 00000000 {:5} 0 1 1 0 100 0 0 10 0\n"
-    table = tmp_path / "tcp"
-    for rows, good in (
-        ([], False),
-        ([("0100007F", "0A", 0)], True),
-        ([("00000000", "0A", 0), ("0100007F", "01", 1000)], True),
-        ([("0100007F", "0A", 1000)], False),
-        ([("0100007F", "0A", 0), ("00000000", "0A", 1000)], False),
-    ):
-        table.write_text(head + "".join(row.format(*entry) for entry in rows))
-        assert listens_as_root(9993, table) is good
-        assert not listens_as_root(9994, table)
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        assert listens_as_root(server.getsockname()[1])
 
 
 def test_a_controller_free_link_and_one_that_has_gone_are_not_asked(world: World) -> None:

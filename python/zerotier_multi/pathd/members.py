@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from zerotier_multi import membership
+from zerotier_multi.listener import listens_as_root
 from zerotier_multi.membership import Member
 from zerotier_multi.plan import InstancePlan, PathPlan, Plan
 
@@ -217,17 +218,3 @@ def decode(received: bytes) -> Any | None:
     if not 0 <= length <= _LIMIT:
         raise ValueError("no length")
     return json.loads(body[:length]) if len(body) >= length else None
-
-
-def listens_as_root(port: int, table: Path = Path("/proc/self/net/tcp")) -> bool:
-    """Whether nobody but root listens on a TCP port of loopback. Raises OSError.
-
-    While an instance does not run anybody may take its port, and would be told its token.
-    """
-    users = [words[7] for words in _rows(table) if words[3] == "0A" and words[1] in (f"0100007F:{port:04X}", f"00000000:{port:04X}")]
-    return bool(users) and set(users) == {"0"}
-
-
-def _rows(table: Path) -> Iterable[list[str]]:
-    """Rows of the kernel's table of TCP sockets: 1 is the local address, 3 the state, 7 the user."""
-    return [words for line in table.read_text().splitlines()[1:] if len(words := line.split()) > 7]
