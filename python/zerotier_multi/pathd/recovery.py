@@ -200,8 +200,10 @@ class Recovery:
 
 
 def _spared(device: str, seen: Situation, situations: Mapping[str, Situation]) -> bool:
-    """Whether all remotes that an instance carries are carried by others of its bundle too."""
-    others = (s for other, s in situations.items() if other != device and s.bundle == seen.bundle)
+    """Whether all remotes that an instance carries are carried by others of its bundle too, if it has others."""
+    others = [s for other, s in situations.items() if other != device and s.bundle == seen.bundle]
+    if not others:
+        return True
     elsewhere = {s.names.get(path) for s in others for path in s.carrying}
     return {seen.names.get(path) for path in seen.carrying} <= elsewhere
 

@@ -800,6 +800,8 @@ class ZeroTierInterfaceTest(VyOSUnitTestSHIM.TestCase):
         self.eventually(lambda: list(pids()), [1])
         self.assertEqual(digest(), hashlib.sha256(planet).hexdigest())
         self.eventually(lambda: [peer['address'] for peer in api('zt0', 1, '/peer') or []], [identity(101)[:10]])
+        # zerotier-one makes its device before the controller answers, and the daemon sets it up a moment later
+        self.eventually(lambda: read('/sys/class/net/zt0p1/mtu') in (None, str(MTU)), True)
         before = pids()
 
         self.cli_set(zt0 + ['controller-free'])
