@@ -211,11 +211,16 @@ def events(router: Router, kind: str) -> list[str]:
     return lines.splitlines()
 
 
-def _plain(site: Site) -> None:
-    """Both on the underlay with IPv4 alone, each knowing where the other is."""
+def _at_home(site: Site) -> None:
+    """Both on the underlay with IPv4 alone, where they were at the beginning."""
     site.ipv6(False)
     site.place(site.near, site.near.number)
     site.place(site.far, site.far.number)
+
+
+def _plain(site: Site) -> None:
+    """Both on the underlay with IPv4 alone, each knowing where the other is."""
+    _at_home(site)
     site.know([site.far.underlay4], [site.near.underlay4])
 
 
@@ -225,9 +230,7 @@ def _one(site: Site) -> float:
 
 
 def _spare(site: Site) -> None:
-    site.ipv6(False)
-    site.place(site.near, site.near.number)
-    site.place(site.far, site.far.number)
+    _at_home(site)
     site.know([site.far.underlay4, f"{PREFIX4}.{SPARE}"], [site.near.underlay4])
 
 
@@ -240,9 +243,7 @@ def _both(site: Site) -> float:
 
 def _named(site: Site) -> None:
     """R1 knows R2 by its name alone, and R2 where R1 was at the beginning."""
-    site.ipv6(False)
-    site.place(site.near, site.near.number)
-    site.place(site.far, site.far.number)
+    _at_home(site)
     site.names(r2=site.far.number)
     site.know([f"r2.{DOMAIN}"], [site.near.underlay4])
 

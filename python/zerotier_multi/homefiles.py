@@ -7,9 +7,9 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import PurePath
 
 from zerotier_multi.bundle import Endpoint, endpoint
+from zerotier_multi.engine_choice import follows_addresses
 from zerotier_multi.identity import PublicIdentity
 from zerotier_multi.plan import InstancePlan, Plan
 from zerotier_multi.planet import (
@@ -75,7 +75,7 @@ def local_conf(plan: Plan, instance: InstancePlan, addresses: Mapping[str, Seque
         "interfacePrefixBlacklist": list(TUNNEL_PREFIXES),
         "allowManagementFrom": ["127.0.0.1/32", "::1/128"],
     }
-    if instance.source_interface and PurePath(instance.engine).name == "ztnode":
+    if instance.source_interface and follows_addresses(instance.engine):
         settings["interfaces"] = [instance.source_interface]
         bind = instance.listen
     else:
@@ -124,7 +124,7 @@ def home_files(
         for identity, endpoints in peers:
             # ztnode takes them from local.conf, which it reads again when it changes; zerotier-one asks there
             # only every 30 s, so it gets them as roots' endpoints too, and is restarted when they change.
-            known = () if PurePath(instance.engine).name == "ztnode" else tuple(endpoint(e) for e in endpoints)
+            known = () if follows_addresses(instance.engine) else tuple(endpoint(e) for e in endpoints)
             have[moon_file(identity)] = make_moon(identity, known)
         have[f"{network}.conf"] = make_network_config(
             instance.network_id, own.address, [identity.address for identity, _ in peers], plan.mtu or 0

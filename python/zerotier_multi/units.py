@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from pathlib import PurePath
-
 from zerotier_multi.cpu import format_cpu_list
+from zerotier_multi.engine_choice import follows_addresses
 from zerotier_multi.plan import InstancePlan
 
 DIGEST_VARIABLE = "ZEROTIER_MULTI_DIGEST"
@@ -25,7 +24,7 @@ def dropin(instance: InstancePlan, restart_digest: str) -> str:
         f"ExecStart=/bin/sh -c 'flock --nonblock 0 || exit 75; exec {instance.engine} -U -p{instance.port} {instance.home}'",
         f"ReadWritePaths={instance.home}",
     ]
-    if instance.source_interface and PurePath(instance.engine).name != "ztnode":
+    if instance.source_interface and not follows_addresses(instance.engine):
         # It is kept to a device by the addresses that this has when it starts.
         lines.append("ExecStartPre=-/usr/bin/python3 -I -m zerotier_multi.rebind %i")
     if instance.cpus:

@@ -12,9 +12,9 @@ from __future__ import annotations
 import ipaddress
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from pathlib import PurePath
 
 from zerotier_multi import names
+from zerotier_multi.engine_choice import follows_addresses
 from zerotier_multi.netlink import KernelError
 from zerotier_multi.pathd.desired import Desired, Observed
 from zerotier_multi.pathd.leases import router_of_lease
@@ -52,7 +52,7 @@ class _Use:
     @property
     def bound(self) -> bool:
         """Whether its sockets are bound to the device."""
-        return PurePath(self.instance.engine).name == "ztnode"
+        return follows_addresses(self.instance.engine)
 
 
 def _family(address: str) -> int:
