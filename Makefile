@@ -1,6 +1,7 @@
 # make demo                 two routers on this machine, the example, what more instances bring
 # make test                 everything there is to test; ENGINE=zerotier-one runs the lab with that program
 # make test-faults          every fault at 1, 2, 4 and 8 instances, over IPv4 and IPv6; ten minutes on a quiet machine
+# make test-attack          all of tests/attack at length: from the underlay, the far end and a local user; SECONDS=1800 SEED=1
 # make smoketest            the smoketests in VyOS's style, on a router of the lab
 # make reference            writes docs/cli-reference.rst from the XML definitions
 # make debs                 the Debian packages, in build/debs
@@ -30,7 +31,7 @@ TOOLS := $(shell cat lab/host-packages.txt) build-essential debhelper dh-python 
 export PYTHONPATH := python:packages/ztsh:.
 export PYTHONDONTWRITEBYTECODE := 1
 
-.PHONY: bench-uplinks demo test test-faults smoketest reference debs lab fuzz bench-engines bench-shell bench-faults bench-roaming bench-probes bench-chaos iso iso-vyos check-iso test-image tools clean check-root
+.PHONY: bench-uplinks demo test test-attack test-faults smoketest reference debs lab fuzz bench-engines bench-shell bench-faults bench-roaming bench-probes bench-chaos iso iso-vyos check-iso test-image tools clean check-root
 
 check-root:
 	@[ "$$(id -u)" = 0 ] || { echo "make: this needs root; use sudo"; exit 1; }
@@ -78,6 +79,9 @@ test: debs
 
 test-faults: debs
 	FAULTS=all ENGINE=$(ENGINE) $(PYTHON) -m pytest $(PYTEST_ARGS) tests/lab/test_faults.py
+
+test-attack: debs
+	ATTACK=long SECONDS=$(SECONDS) SEED=$(SEED) ENGINE=$(ENGINE) $(PYTHON) -m pytest $(PYTEST_ARGS) tests/attack
 
 bench-engines: debs
 	@rm -rf build/engine && dpkg -x $(wildcard $(DEBS)/ztnode_*.deb) build/engine
