@@ -8,7 +8,7 @@ import vyos.opmode
 from zerotier_multi.op import actions, api, errors
 
 _KINDS = {
-    errors.NotConfigured: vyos.opmode.UnconfiguredObject,
+    errors.NotConfigured: vyos.opmode.UnconfiguredSubsystem,
     errors.NotAllowed: vyos.opmode.PermissionDenied,
     errors.Unavailable: vyos.opmode.DataUnavailable,
 }

@@ -16,10 +16,6 @@ class UnconfiguredSubsystem(Error):
     """What it needs is not configured."""
 
 
-class UnconfiguredObject(UnconfiguredSubsystem):
-    """What it is about is not configured."""
-
-
 class DataUnavailable(Error):
     """What it would tell is not to be had now."""
 
@@ -48,7 +44,7 @@ class InternalError(Error):
     """A bug."""
 
 
-_VERB = re.compile(r'(show|clear|reset|restart|add|update|delete|generate|set|renew|release|execute|import)')
+_VERB = re.compile(r'(show|clear|reset|restart|add|update|delete|generate|set|renew|release)')
 
 
 def _tells(name):
