@@ -536,6 +536,45 @@ def test_it_stays_small(pair: Callable[..., tuple[Node, Node]]) -> None:
     assert int(memory.split()[1]) < 40_000
 
 
+@only_ours
+def test_a_network_is_left_and_joined_again_under_traffic(pair: Callable[..., tuple[Node, Node]]) -> None:
+    """DELETE of a network with a configuration and a TAP, by several at once, while frames come from both sides."""
+    a, b = pair()
+    auth = {"X-ZT1-Auth": a.token()}
+    configuration = a.home / "networks.d" / f"{NETWORK}.conf"
+    content = configuration.read_bytes()
+    flood = [
+        subprocess.Popen(["ip", "netns", "exec", n.host.name, "ping", "-q", "-f", "-s", "1200", to], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        for n, to in ((a, "10.14.0.2"), (b, "10.14.0.1"))
+    ]
+    try:
+        for _ in range(3):
+            done: list[int] = []
+            askers = [
+                threading.Thread(target=lambda: done.append(a.request("DELETE", f"/network/{NETWORK}", auth)[0])) for _ in range(3)
+            ]
+            for asker in askers:
+                asker.start()
+            for asker in askers:
+                asker.join()
+            assert sorted(done) == [200, 404, 404]
+            assert a.get("/network") == (200, []) and not configuration.exists()
+            assert "does not exist" in a.host.run("sh", "-c", "ip link show zt0p1 2>&1", check=False)
+            configuration.write_bytes(content)  # without a controller nobody else gives it one
+            for _ in range(2):
+                assert a.request("POST", f"/network/{NETWORK}", auth)[0] == 200
+            assert len(a.get("/network")[1]) == 1
+            wait(lambda: has_address(a, 1), timeout=5, what="the TAP with its name")
+            lladdr = mac((b.home / "identity.public").read_text())
+            a.host.run("ip", "neigh", "replace", "10.14.0.2", "lladdr", lladdr, "dev", "zt0p1")
+            wait(lambda: reaches(a), timeout=10, what="echo over the link")
+    finally:
+        for ping in flood:
+            ping.terminate()
+            ping.wait()
+    assert a.stop() == 0
+
+
 # -- addresses that change
 
 

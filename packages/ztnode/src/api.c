@@ -65,7 +65,7 @@ static json_t *network_json(struct api *api, const struct core_network *network)
 	                                     "PORT_ERROR",               "CLIENT_TOO_OLD", "AUTHENTICATION_REQUIRED"};
 	unsigned int state = (unsigned int)network->status;
 	char device[IFNAMSIZ], mac[20], name[129];
-	node_device(api->node, network->nwid, device);
+	networks_device(node_networks(api->node), network->nwid, device);
 	for (int i = 0; i < 6; i++) snprintf(mac + 3 * i, 4, "%02x:", (unsigned int)(network->mac >> (40 - 8 * i)) & 0xff);
 	mac[17] = 0;
 	memcpy(name, network->name, 128);
@@ -143,9 +143,9 @@ static json_t *answer(struct api *api, const char *method, const char *path, uns
 	else if (get && strcmp(path, "/peer") == 0) result = peers_json(api, NULL);
 	else if (get && path_id(path, "/peer/", 10, &id)) result = peers_json(api, &id);
 	else if (path_id(path, "/network/", 16, &id)) {
-		if (post && id && !node_join(api->node, id)) *code = 500;
+		if (post && id && !networks_join(node_networks(api->node), id)) *code = 500;
 		else if (get || post) result = networks_json(api, &id);
-		else if (strcmp(method, "DELETE") == 0 && node_leave(api->node, id)) result = json_pack("{s:b}", "result", 1);
+		else if (strcmp(method, "DELETE") == 0 && networks_leave(node_networks(api->node), id)) result = json_pack("{s:b}", "result", 1);
 	}
 	io_flush(NULL); /* a join sends from this thread */
 	if (result) *code = 200;

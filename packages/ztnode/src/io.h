@@ -9,6 +9,7 @@
 #include "settings.h"
 
 #include <net/if.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -35,7 +36,7 @@ bool underlay_send(struct underlay *underlay, int64_t socket, const struct socka
                    size_t length);
 /* Receive batches until `stop` is set and underlay_wake is called. */
 void underlay_receive(struct underlay *underlay, packet_handler *handler, void *context, void (*after_batch)(void *),
-                      const volatile bool *stop);
+                      const atomic_bool *stop);
 void underlay_wake(struct underlay *underlay);
 void underlay_close(struct underlay *underlay);
 
@@ -53,8 +54,9 @@ bool tap_set_mtu(struct tap *tap, unsigned int mtu);
 void tap_write(struct tap *tap, const unsigned char *frame, size_t length);
 /* Read batches until `stop` is set and tap_wake is called. */
 void tap_receive(struct tap *tap, frame_handler *handler, void *context, void (*after_batch)(void *),
-                 const volatile bool *stop);
+                 const atomic_bool *stop);
 void tap_wake(struct tap *tap);
+/* The device goes at once; what other threads have gathered for it is lost. */
 void tap_close(struct tap *tap);
 
 /* Frames that this thread writes are gathered from now on, to be joined; the thread calls io_flush. */

@@ -16,12 +16,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static struct node *running;
+static struct node *_Atomic running;
 
 static void on_signal(int number) {
 	(void)number;
 	int saved = errno;
-	if (running) node_stop(running);
+	struct node *node = running;
+	if (node) node_stop(node);
 	errno = saved;
 }
 

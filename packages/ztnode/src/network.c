@@ -7,6 +7,7 @@
 #include <ifaddrs.h>
 #include <netinet/in.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,25 +25,30 @@ struct group {
 struct network {
 	const struct network_host *host;
 	uint64_t nwid;
+	pthread_mutex_t lock; /* of a configuration: the core gives them from several threads */
 	unsigned int mtu;
-	struct tap *volatile tap;
+	struct tap *_Atomic tap;
 	pthread_t reader;
-	volatile bool stop, leaving;
-	struct group groups[MAX_GROUPS];
+	atomic_bool stop;
+	struct group groups[MAX_GROUPS]; /* the main thread's */
 	size_t group_count;
 };
 
 struct network *network_new(const struct network_host *host, uint64_t nwid) {
 	struct network *network = calloc(1, sizeof *network);
+	if (!network) return NULL;
 	network->host = host;
 	network->nwid = nwid;
+	pthread_mutex_init(&network->lock, NULL);
 	return network;
 }
 
 uint64_t network_id(const struct network *network) { return network->nwid; }
-const char *network_device(const struct network *network) { return network->tap ? tap_name(network->tap) : ""; }
-void network_leave(struct network *network) { network->leaving = true; }
-bool network_leaving(const struct network *network) { return network->leaving; }
+
+const char *network_device(const struct network *network) {
+	const struct tap *tap = network->tap;
+	return tap ? tap_name(tap) : "";
+}
 
 static void put_mac(unsigned char *at, uint64_t mac) {
 	for (int i = 0; i < 6; i++) at[i] = (unsigned char)(mac >> (40 - 8 * i));
@@ -57,13 +63,14 @@ static uint64_t get_mac(const unsigned char *at) {
 void network_deliver(struct network *network, uint64_t source, uint64_t destination, unsigned int type, const void *data,
                      unsigned int length) {
 	unsigned char frame[ETHERNET_HEADER + 16384];
-	if (!network->tap || length > sizeof frame - ETHERNET_HEADER) return;
+	struct tap *tap = network->tap;
+	if (!tap || length > sizeof frame - ETHERNET_HEADER) return;
 	put_mac(frame, destination);
 	put_mac(frame + 6, source);
 	frame[12] = (unsigned char)(type >> 8);
 	frame[13] = (unsigned char)type;
 	memcpy(frame + ETHERNET_HEADER, data, length);
-	tap_write(network->tap, frame, ETHERNET_HEADER + length);
+	tap_write(tap, frame, ETHERNET_HEADER + length);
 }
 
 static void frame_in(void *context, const unsigned char *frame, size_t length) {
@@ -90,24 +97,35 @@ static void device_name(const struct network *network, char name[IFNAMSIZ]) {
 	free(map);
 }
 
-bool network_configure(struct network *network, const struct core_network *config) {
-	unsigned int mtu = config->mtu >= 1280 && config->mtu <= 10000 ? config->mtu : 2800;
-	if (network->tap) {
-		if (network->mtu != mtu) tap_set_mtu(network->tap, mtu);
-		network->mtu = mtu;
-		return true;
-	}
+/* Make the TAP and the thread that reads it. */
+static bool open_device(struct network *network, const struct core_network *config) {
 	unsigned char mac[6];
 	char name[IFNAMSIZ];
 	put_mac(mac, config->mac);
 	device_name(network, name);
-	struct tap *tap = tap_open(name, mac, mtu);
+	struct tap *tap = tap_open(name, mac, network->mtu);
 	if (!tap) return false;
-	network->mtu = mtu;
 	network->tap = tap;
-	if (pthread_create(&network->reader, NULL, read_tap, network) != 0) return false;
-	say("network %016llx on device %s, mtu %u", (unsigned long long)network->nwid, tap_name(tap), mtu);
+	int error = pthread_create(&network->reader, NULL, read_tap, network);
+	if (error) {
+		say("no thread for TAP %s: %s", tap_name(tap), strerror(error));
+		network->tap = NULL;
+		tap_close(tap);
+		return false;
+	}
+	say("network %016llx on device %s, mtu %u", (unsigned long long)network->nwid, tap_name(tap), network->mtu);
 	return true;
+}
+
+bool network_configure(struct network *network, const struct core_network *config) {
+	unsigned int mtu = config->mtu >= 1280 && config->mtu <= 10000 ? config->mtu : 2800;
+	pthread_mutex_lock(&network->lock);
+	bool changed = network->mtu != mtu, good = true;
+	network->mtu = mtu;
+	if (!network->tap) good = open_device(network, config);
+	else if (changed) tap_set_mtu(network->tap, mtu);
+	pthread_mutex_unlock(&network->lock);
+	return good;
 }
 
 static void add_group(struct network *network, uint64_t mac, uint32_t adi) {
@@ -122,13 +140,14 @@ static void add_group(struct network *network, uint64_t mac, uint32_t adi) {
 }
 
 void network_look_at_groups(struct network *network) {
-	if (!network->tap || network->leaving) return;
+	struct tap *tap = network->tap;
+	if (!tap) return;
 	for (size_t i = 0; i < network->group_count; i++) network->groups[i].seen = false;
 	FILE *file = fopen("/proc/net/dev_mcast", "re");
 	char line[256], device[64], mac[16];
 	while (file && fgets(line, sizeof line, file)) {
 		uint64_t value;
-		if (sscanf(line, "%*d %63s %*d %*d %15s", device, mac) == 2 && strcmp(device, tap_name(network->tap)) == 0 &&
+		if (sscanf(line, "%*d %63s %*d %*d %15s", device, mac) == 2 && strcmp(device, tap_name(tap)) == 0 &&
 		    strlen(mac) == 12 && parse_hex(mac, 12, &value))
 			add_group(network, value, 0);
 	}
@@ -136,7 +155,7 @@ void network_look_at_groups(struct network *network) {
 	struct ifaddrs *all = NULL;
 	if (getifaddrs(&all) < 0) all = NULL;
 	for (struct ifaddrs *entry = all; entry; entry = entry->ifa_next)
-		if (entry->ifa_addr && entry->ifa_addr->sa_family == AF_INET && strcmp(entry->ifa_name, tap_name(network->tap)) == 0)
+		if (entry->ifa_addr && entry->ifa_addr->sa_family == AF_INET && strcmp(entry->ifa_name, tap_name(tap)) == 0)
 			add_group(network, 0xffffffffffffULL, ntohl(((struct sockaddr_in *)entry->ifa_addr)->sin_addr.s_addr));
 	freeifaddrs(all);
 	for (size_t i = 0; i < network->group_count;) {
@@ -150,10 +169,14 @@ void network_look_at_groups(struct network *network) {
 	}
 }
 
-void network_close(struct network *network) {
-	if (!network->tap) return;
-	network->stop = true;
-	tap_wake(network->tap);
-	pthread_join(network->reader, NULL);
-	tap_close(network->tap);
+void network_free(struct network *network) {
+	struct tap *tap = network->tap;
+	if (tap) {
+		network->stop = true;
+		tap_wake(tap);
+		pthread_join(network->reader, NULL);
+		tap_close(tap);
+	}
+	pthread_mutex_destroy(&network->lock);
+	free(network);
 }

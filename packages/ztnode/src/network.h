@@ -18,6 +18,7 @@ struct network_host {
 
 struct network;
 
+/* NULL without memory. */
 struct network *network_new(const struct network_host *host, uint64_t nwid);
 uint64_t network_id(const struct network *network);
 /* Bring the TAP to a configuration. Runs under locks of the core. False with a line said. */
@@ -27,12 +28,10 @@ void network_deliver(struct network *network, uint64_t source, uint64_t destinat
                      unsigned int length);
 /* Name of its TAP, empty while it has none. */
 const char *network_device(const struct network *network);
-/* Subscribe to the groups of the device, and to ARP for each of its IPv4 addresses. */
+/* Subscribe to the groups of the device, and to ARP for each of its IPv4 addresses. The main thread. */
 void network_look_at_groups(struct network *network);
-/* It is on its way out: the thread of the node that may, closes it. */
-void network_leave(struct network *network);
-bool network_leaving(const struct network *network);
-/* Stop the thread and close the TAP. The struct stays, because a thread of the core may still hold it. */
-void network_close(struct network *network);
+/* Stop the thread and close the TAP. Nobody else may hold the network any more, nor the caller a lock of the core: the
+ * thread may be inside it. */
+void network_free(struct network *network);
 
 #endif

@@ -1,7 +1,7 @@
 #include "node.h"
 
 #include "contact.h"
-#include "network.h"
+#include "networks.h"
 #include "state.h"
 
 #include <arpa/inet.h>
@@ -14,6 +14,7 @@
 #include <netinet/in.h>
 #include <poll.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -32,7 +33,7 @@ struct node {
 	unsigned int port;
 	uint64_t address;
 	char public_identity[256];
-	volatile bool online, stop, collision, identity_lost;
+	atomic_bool online, stop, collision, identity_lost;
 	volatile int64_t deadline;
 	struct network_host host;
 	struct underlay *underlay;
@@ -40,9 +41,8 @@ struct node {
 	struct hello *hello;
 	pthread_t receiver;
 	int wake, netlink;
-	pthread_mutex_t lock; /* of networks and settings */
-	struct network *networks[MAX_NETWORKS];
-	size_t network_count;
+	struct networks *networks;
+	pthread_mutex_t lock; /* of settings, which the main thread changes */
 	struct settings *settings;
 	struct timespec settings_seen;
 };
@@ -75,20 +75,14 @@ static int on_wire_send(core_node *core, void *user, void *thread, int64_t socke
 
 static void on_frame(core_node *core, void *user, void *thread, uint64_t nwid, void **where, uint64_t source,
                      uint64_t destination, unsigned int type, unsigned int vlan, const void *data, unsigned int length) {
-	(void)core, (void)user, (void)thread, (void)nwid, (void)vlan;
-	if (*where) network_deliver(*where, source, destination, type, data, length);
+	(void)core, (void)thread, (void)nwid, (void)vlan;
+	networks_deliver(((struct node *)user)->networks, *where, source, destination, type, data, length);
 }
 
-/* Runs under locks of the core: it must not ask the core anything. */
 static int on_network(core_node *core, void *user, void *thread, uint64_t nwid, void **where, int operation,
                       const struct core_network *config) {
 	(void)core, (void)thread, (void)nwid;
-	struct node *node = user;
-	if (!*where) return 0;
-	if (operation != CORE_NET_DOWN && operation != CORE_NET_DESTROY) return network_configure(*where, config) ? 0 : -1;
-	network_leave(*where);
-	wake(node);
-	return 0;
+	return networks_configure(((struct node *)user)->networks, *where, operation, config);
 }
 
 static void on_event(core_node *core, void *user, void *thread, int event, const void *data) {
@@ -209,27 +203,11 @@ static void tell_addresses(struct node *node) {
 	for (size_t i = 0; i < count; i++) ZT_Node_addLocalInterfaceAddress(node->core, &addresses[i]);
 }
 
-static void reap(struct node *node) {
-	pthread_mutex_lock(&node->lock);
-	for (size_t i = 0; i < node->network_count;) {
-		struct network *network = node->networks[i];
-		if (!network_leaving(network)) {
-			i++;
-			continue;
-		}
-		node->networks[i] = node->networks[--node->network_count];
-		pthread_mutex_unlock(&node->lock);
-		network_close(network);
-		pthread_mutex_lock(&node->lock);
-	}
-	pthread_mutex_unlock(&node->lock);
-}
-
 static void look_around(struct node *node) {
 	bool changed, taken;
 	if (look_at_settings(node, &changed) && changed) apply_physical(node);
 	if (underlay_rebind(node->underlay, node->settings, &taken)) tell_addresses(node);
-	for (size_t i = 0; i < node->network_count; i++) network_look_at_groups(node->networks[i]);
+	networks_look_at_groups(node->networks);
 }
 
 static int open_netlink(void) {
@@ -265,7 +243,7 @@ static void join_known(struct node *node) {
 	while (directory && (entry = readdir(directory))) {
 		uint64_t nwid;
 		if (strlen(entry->d_name) == 21 && strcmp(entry->d_name + 16, ".conf") == 0 && parse_hex(entry->d_name, 16, &nwid))
-			node_join(node, nwid);
+			networks_join(node->networks, nwid);
 	}
 	if (directory) closedir(directory);
 }
@@ -292,6 +270,8 @@ static bool open_core(struct node *node) {
 		return false;
 	}
 	node->host = (struct network_host){node->core, node->home, &node->deadline};
+	node->networks = networks_new(&node->host);
+	if (!node->networks) return false;
 	node->contact = contact_new(node->core, node->underlay);
 	if (!node->contact) return false;
 	struct core_status status;
@@ -335,7 +315,6 @@ int node_run(struct node *node) {
 		bool event = false;
 		char buffer[8192];
 		while (polls[1].revents && recv(node->netlink, buffer, sizeof buffer, 0) > 0) event = true;
-		reap(node);
 		if (event || now - looked >= LOOK_MS || now < looked) {
 			look_around(node);
 			looked = now;
@@ -360,9 +339,9 @@ void node_stop(struct node *node) {
 }
 
 void node_delete(struct node *node) {
-	for (size_t i = 0; i < node->network_count; i++) network_leave(node->networks[i]);
-	reap(node);
+	networks_close(node->networks);
 	ZT_Node_delete(node->core);
+	networks_free(node->networks);
 	contact_free(node->contact);
 	underlay_close(node->underlay);
 	settings_free(node->settings);
@@ -382,39 +361,4 @@ bool node_online(const struct node *node) { return node->online; }
 struct underlay *node_underlay(struct node *node) { return node->underlay; }
 struct hello *node_hello(struct node *node) { return node->hello; }
 
-void node_device(struct node *node, uint64_t nwid, char name[IFNAMSIZ]) {
-	name[0] = 0;
-	pthread_mutex_lock(&node->lock);
-	for (size_t i = 0; i < node->network_count; i++)
-		if (network_id(node->networks[i]) == nwid) snprintf(name, IFNAMSIZ, "%s", network_device(node->networks[i]));
-	pthread_mutex_unlock(&node->lock);
-}
-
-static void marker(const struct node *node, uint64_t nwid, char path[HOME_MAX + 64]) {
-	snprintf(path, HOME_MAX + 64, "%s/networks.d/%016llx.conf", node->home, (unsigned long long)nwid);
-}
-
-bool node_join(struct node *node, uint64_t nwid) {
-	pthread_mutex_lock(&node->lock);
-	bool full = node->network_count == MAX_NETWORKS, known = false;
-	for (size_t i = 0; i < node->network_count; i++) known |= network_id(node->networks[i]) == nwid;
-	struct network *network = NULL;
-	if (!full && !known) {
-		network = network_new(&node->host, nwid);
-		node->networks[node->network_count++] = network;
-	}
-	pthread_mutex_unlock(&node->lock);
-	if (!network) return known;
-	return ZT_Node_join(node->core, nwid, network, NULL) == CORE_OK;
-}
-
-bool node_leave(struct node *node, uint64_t nwid) {
-	void *network = NULL;
-	if (ZT_Node_leave(node->core, nwid, &network, NULL) != CORE_OK || !network) return false;
-	network_leave(network);
-	char path[HOME_MAX + 64];
-	marker(node, nwid, path);
-	unlink(path);
-	wake(node);
-	return true;
-}
+struct networks *node_networks(struct node *node) { return node->networks; }

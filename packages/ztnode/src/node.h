@@ -5,13 +5,13 @@
 #include "core.h"
 #include "hello.h"
 #include "io.h"
+#include "networks.h"
 #include "settings.h"
 
 #include <stdbool.h>
 #include <stdint.h>
 
 #define HOME_MAX 3072
-#define MAX_NETWORKS 64
 
 struct node;
 
@@ -30,10 +30,7 @@ const char *node_public_identity(const struct node *node);
 bool node_online(const struct node *node);
 struct underlay *node_underlay(struct node *node);
 struct hello *node_hello(struct node *node);
-/* Name of the TAP of a network, empty when it has none. */
-void node_device(struct node *node, uint64_t nwid, char name[IFNAMSIZ]);
-bool node_join(struct node *node, uint64_t nwid);
-bool node_leave(struct node *node, uint64_t nwid);
+struct networks *node_networks(struct node *node);
 
 /* Make an identity and write both files. False with a line said. */
 bool identity_generate(const char *secret_file, const char *public_file);

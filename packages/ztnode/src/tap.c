@@ -8,6 +8,7 @@
 #include <linux/if_tun.h>
 #include <poll.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,6 +23,7 @@
 struct tap {
 	int fd, wake, control;
 	char name[IFNAMSIZ];
+	atomic_uint references; /* the network's, and one of each thread that gathers frames for it */
 	bool closed;
 	pthread_mutex_t lock; /* of closed against writes */
 };
@@ -59,6 +61,8 @@ static bool attach(struct tap *tap, const char *name) {
 
 struct tap *tap_open(const char *name, const unsigned char mac[6], unsigned int mtu) {
 	struct tap *tap = calloc(1, sizeof *tap);
+	if (!tap) return NULL;
+	tap->references = 1;
 	pthread_mutex_init(&tap->lock, NULL);
 	tap->fd = open("/dev/net/tun", O_RDWR | O_NONBLOCK | O_CLOEXEC);
 	tap->control = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
@@ -82,6 +86,12 @@ failed:
 	return NULL;
 }
 
+static void release(struct tap *tap) {
+	if (atomic_fetch_sub(&tap->references, 1) > 1) return;
+	pthread_mutex_destroy(&tap->lock);
+	free(tap);
+}
+
 const char *tap_name(const struct tap *tap) { return tap->name; }
 
 static void write_frame(void *context, const struct virtio_net_hdr *header, const unsigned char *frame, size_t length) {
@@ -96,6 +106,7 @@ static void write_frame(void *context, const struct virtio_net_hdr *header, cons
 void tap_flush(void) {
 	if (!joiner || !joining) return;
 	join_flush(joiner, write_frame, joining);
+	release(joining);
 	joining = NULL;
 }
 
@@ -109,8 +120,11 @@ void tap_write(struct tap *tap, const unsigned char *frame, size_t length) {
 		write_frame(tap, &plain, frame, length);
 		return;
 	}
-	if (joining != tap) tap_flush();
-	joining = tap;
+	if (joining != tap) {
+		tap_flush();
+		atomic_fetch_add(&tap->references, 1);
+		joining = tap;
+	}
 	join_frame(joiner, frame, length, write_frame, tap);
 }
 
@@ -126,8 +140,9 @@ static void hand_over(void *context, const struct virtio_net_hdr *header, const 
 }
 
 void tap_receive(struct tap *tap, frame_handler *handler, void *context, void (*after_batch)(void *),
-                 const volatile bool *stop) {
+                 const atomic_bool *stop) {
 	unsigned char *buffer = malloc(FRAME_MAX);
+	if (!buffer) return;
 	struct reader reader = {handler, context};
 	struct pollfd polls[2] = {{.fd = tap->wake, .events = POLLIN}, {.fd = tap->fd, .events = POLLIN}};
 	while (!*stop) {
@@ -157,5 +172,5 @@ void tap_close(struct tap *tap) {
 	pthread_mutex_unlock(&tap->lock);
 	close(tap->wake);
 	close(tap->control);
-	/* The struct stays: a thread inside the core may still hold it for a moment. */
+	release(tap);
 }

@@ -44,8 +44,8 @@ struct underlay {
 	struct binding bindings[MAX_SOCKETS];
 	size_t count;
 	int64_t next_id;
-	volatile bool changed;
-	volatile bool no_segments; /* the kernel refused UDP_SEGMENT once */
+	atomic_bool changed;
+	atomic_bool no_segments; /* the kernel refused UDP_SEGMENT once */
 };
 
 /* Packets that a thread has gathered: neighbours in the buffer to one destination are one message. */
@@ -65,6 +65,10 @@ struct gathered {
 	unsigned char bytes[SEND_BYTES];
 };
 static __thread struct gathered *gathered;
+static pthread_key_t gathered_key; /* frees it when its thread ends */
+static pthread_once_t gathered_once = PTHREAD_ONCE_INIT;
+
+static void make_key(void) { pthread_key_create(&gathered_key, free); }
 
 struct underlay *underlay_open(unsigned int port) {
 	struct underlay *underlay = calloc(1, sizeof *underlay);
@@ -287,6 +291,9 @@ static void gather(struct underlay *underlay, int64_t id, const struct sockaddr_
                    size_t length) {
 	if (!gathered) {
 		gathered = malloc(sizeof *gathered);
+		if (!gathered) return;
+		pthread_once(&gathered_once, make_key);
+		pthread_setspecific(gathered_key, gathered);
 		gathered->count = 0;
 		gathered->used = 0;
 	}
@@ -382,7 +389,7 @@ static bool receive_some(struct receiver *r, int fd, int64_t id, packet_handler 
 }
 
 void underlay_receive(struct underlay *underlay, packet_handler *handler, void *context, void (*after_batch)(void *),
-                      const volatile bool *stop) {
+                      const atomic_bool *stop) {
 	struct receiver *receiver = malloc(sizeof *receiver);
 	struct pollfd polls[MAX_SOCKETS + 1];
 	int64_t ids[MAX_SOCKETS + 1] = {0};
@@ -415,8 +422,6 @@ void underlay_receive(struct underlay *underlay, packet_handler *handler, void *
 		}
 	}
 	free(receiver);
-	free(gathered);
-	gathered = NULL;
 }
 
 void underlay_wake(struct underlay *underlay) {
