@@ -19,7 +19,7 @@ from systemd import daemon as sd
 
 from zerotier_multi import names, rtnl, systemd
 from zerotier_multi.netlink import EventSocket, Message
-from zerotier_multi.pathd import events, full_tunnel, journal, recovery, uplinks
+from zerotier_multi.pathd import events, full_tunnel, journal, mss, nft, recovery, spoofed, uplinks
 from zerotier_multi.pathd.actions import actions
 from zerotier_multi.pathd.chronicle import Chronicle
 from zerotier_multi.pathd.control import ControlSocket
@@ -32,7 +32,6 @@ from zerotier_multi.pathd.inotify import FileWatch
 from zerotier_multi.pathd.kernel import describe, observe, perform, supports_resilient_groups
 from zerotier_multi.pathd.members import Members
 from zerotier_multi.pathd.metrics import MetricsFile
-from zerotier_multi.pathd.mss import Mss, ruleset
 from zerotier_multi.pathd.plans import Plans
 from zerotier_multi.pathd.prober import Prober
 from zerotier_multi.pathd.quiet import wait_until_quiet
@@ -97,7 +96,7 @@ class Daemon:
         self._sysctls = Sysctls(names.STATE_FILE.parent / "sysctls.json")
         self._zones = Zones()
         self._gateways = uplinks.Gateways()
-        self._mss = Mss()
+        self._table = nft.Table()
         self._since = Since(names.STATE_FILE.parent / "since.json")
         self._plans = Plans()
         self._plan_list: list[Plan] = []
@@ -123,8 +122,8 @@ class Daemon:
         self._selector.register(self._events, selectors.EVENT_READ, self._kernel_event)
         self._watch = FileWatch([self._sysctls.path(name) for name in GLOBAL])
         self._selector.register(self._watch, selectors.EVENT_READ, self._sysctl_event)
-        if self._mss.events:
-            self._selector.register(self._mss.events, selectors.EVENT_READ, self._nft_event)
+        if self._table.events:
+            self._selector.register(self._table.events, selectors.EVENT_READ, self._nft_event)
         self._prober = Prober(self._selector, self.reconcile, self._use)
         self._weights = Weights(self._prober, self._rtnl.buckets, self._respread)
         self._hangs = Hangs(self._selector, self._kill_hung)
@@ -183,7 +182,7 @@ class Daemon:
         self.reconcile()
 
     def _nft_event(self) -> None:
-        if self._mss.touched():
+        if self._table.touched():
             self.reconcile()
 
     def _signals(self) -> None:
@@ -319,10 +318,11 @@ class Daemon:
         filters = {device: self._sysctls.read(f"net/ipv4/conf/{device}/rp_filter") for device in used}
         loose = uplinks.loose(used, filters, self._sysctls.read(RP_FILTER_ALL) or "0")
         refused, drifted = self._sysctls.hold({**router_wide(self._plan_list), **loose})
-        unclamped, changed = self._mss.hold(ruleset(self._plan_list, want.devices), now)
+        chains = (mss.chains(self._plan_list, want.devices), spoofed.chains(self._plan_list, have.local))
+        refused_table, changed = self._table.hold(nft.script(*chains), now)
         for sentence in (*drifted, *changed):
             log.warning("%s", sentence)
-        problems += refused + unclamped
+        problems += refused + refused_table
         vrfs = {name for name, link in have.links.items() if link.table is not None}
         problems += self._zones.hold(want.zones, vrfs, now)
         todo = actions(want, have)

@@ -1,0 +1,100 @@
+"""The table of nftables that is ours: kept as it is wanted, whatever others do to it.
+
+What stands in it is said by :mod:`mss` and :mod:`spoofed`.
+"""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Sequence
+
+from zerotier_multi.netlink import NETLINK_NETFILTER, EventSocket
+
+NAME = "zerotier_multi"
+TABLE = f"inet {NAME}"
+LOOK = 60.0  # seconds after which nft is tried again where it has failed, and the table is read again where nothing tells of it
+TIMEOUT = 10.0  # seconds that nft may take
+_GROUP_NFTABLES = 7  # NFNLGRP_NFTABLES (linux/netfilter/nfnetlink.h)
+
+_MISSING = "the MSS of forwarded TCP connections is not adjusted, and packets from bundles with addresses of this router are let in"
+
+_ABSENT = f"table {TABLE}\ndelete table {TABLE}\n"
+
+
+class Table:
+    """Keeps the table. ``nft`` is the program with what stands before its arguments."""
+
+    def __init__(self, nft: Sequence[str] = ("nft",)) -> None:
+        self._nft = tuple(nft)
+        self._asked: str | None = None  # what was wanted last
+        self._standing: str | None = None  # how nft lists it; None while it is not so
+        self._problems: list[str] = []
+        self._look_at = 0.0
+        self._doubt = False  # something has happened to the table
+        self.events = _events()
+
+    def touched(self) -> bool:
+        """Read what has happened in nftables; whether it concerns our table, so that :meth:`hold` looks again."""
+        messages = self.events.read() if self.events else []
+        name = f"{NAME}\0".encode()
+        touched = messages is None or any(name in message.body for message in messages)
+        self._doubt |= touched
+        return touched
+
+    def hold(self, wanted: str, now: float) -> tuple[list[str], list[str]]:
+        """Have the table be ``wanted`` (from :func:`script`; empty: no table).
+
+        Returns problems, and a sentence when somebody else had changed it. ``now`` is in seconds.
+        """
+        if wanted == self._asked and not self._doubt and (not wanted or now < self._look_at):
+            return self._problems, []
+        held = wanted == self._asked and self._standing is not None
+        self._asked, self._doubt, self._look_at = wanted, False, now + LOOK
+        listed = self._list()
+        if held and listed == self._standing:
+            return [], []
+        self._problems = self._load(wanted, listed)
+        self._standing = None if self._problems else self._list()
+        return self._problems, [f"nft table {TABLE} was changed by another program; it is as it was again"] if held else []
+
+    def _list(self) -> str:
+        """The table as nft prints it; empty where there is none."""
+        try:
+            return self._run("-s", "list", "table", *TABLE.split()).stdout
+        except OSError:
+            return ""
+
+    def _load(self, wanted: str, listed: str) -> list[str]:
+        if not wanted and not listed:
+            return []
+        try:
+            done = self._run("-f", "-", script=_ABSENT + wanted)
+        except FileNotFoundError:
+            reason = "nft is not installed; install nftables"
+        except OSError as error:
+            reason = str(error.strerror)
+        else:
+            reason = (done.stderr.strip().splitlines() or ["nft failed"])[0] if done.returncode else ""
+        return [f"{_MISSING} ({reason})"] if reason else []
+
+    def _run(self, *arguments: str, script: str = "") -> subprocess.CompletedProcess[str]:
+        """Run nft. Raises OSError when it cannot be run or does not end."""
+        try:
+            return subprocess.run(
+                [*self._nft, *arguments], input=script, capture_output=True, text=True, check=False, timeout=TIMEOUT
+            )
+        except subprocess.TimeoutExpired:
+            raise TimeoutError(110, f"nft does not end within {TIMEOUT:g} s") from None
+
+
+def _events() -> EventSocket | None:
+    """Notifications about tables; None where the kernel gives none."""
+    try:
+        return EventSocket([_GROUP_NFTABLES], NETLINK_NETFILTER)
+    except OSError:
+        return None
+
+
+def script(*chains: str) -> str:
+    """The table with these chains as a script for nft; empty where there is no chain."""
+    return f"table {TABLE} {{\n{''.join(chains)}}}\n" if any(chains) else ""

@@ -1,0 +1,38 @@
+"""Drops what comes over a path with an address of this router itself as its source: a chain in our table of nftables; pure.
+
+Only the router itself sends with its addresses. Of IPv4 packets the kernel takes none such (unless ``accept_local`` is set
+somewhere), of IPv6 packets it takes all, and a program that trusts its own host would be wrong. Loopback addresses of IPv4
+are here too, for a router that has ``route_localnet`` set. Any other source is the remote's business: its LANs may have any
+address, and with a full tunnel it sends for the whole Internet.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Iterable
+
+from zerotier_multi.plan import Plan
+from zerotier_multi.rtnl import Address
+
+_CHAIN = "own-sources"
+
+
+def chains(plans: Iterable[Plan], local: Iterable[Address]) -> str:
+    """The chains that ``plans`` want, as text for nft; empty without a bundle. ``local`` are the router's own addresses.
+
+    They stand before connection tracking and routing; there a packet of a device in a VRF still comes in by that device.
+    """
+    running = [plan for plan in plans if plan.instances]
+    if not running:
+        return ""
+    # Those of the plans whether they stand or not, or every restart of an instance would change the table.
+    planned = (text for plan in running for text in (*plan.addresses, *(t for i in plan.instances for t in i.transit)))
+    own = {ipaddress.ip_interface(text).ip for text in (*planned, *(address.interface for address in local))}
+    rules = ["ip saddr 127.0.0.0/8 drop"]
+    for version, word in ((4, "ip"), (6, "ip6")):
+        if listed := ", ".join(map(str, sorted(ip for ip in own if ip.version == version))):
+            rules.append(f"{word} saddr {{ {listed} }} drop")
+    chain = f" chain {_CHAIN} {{\n" + "".join(f"  {rule}\n" for rule in rules) + " }\n"
+    head = "  type filter hook prerouting priority raw\n"
+    jumps = "".join(f'  iifname "{plan.bundle}p*" jump {_CHAIN}\n' for plan in running)
+    return f"{chain} chain prerouting {{\n{head}{jumps} }}\n"
