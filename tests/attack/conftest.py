@@ -1,4 +1,4 @@
-"""What all attacks share: their settings, and two routers with a link between them, R1 of ours and R2 the far end."""
+"""What all attacks share: their settings, and three routers in one transit network, of which R1 is attacked."""
 
 from __future__ import annotations
 
@@ -34,10 +34,11 @@ def lab() -> Iterator[Lab]:
 
 
 @pytest.fixture(scope="package")
-def pair(lab: Lab) -> list[Router]:
-    """R1 and R2 with the example in both families on two instances each, carrying traffic; a test leaves them so."""
-    routers = lab.add_routers(["R1", "R2"])
+def trio(lab: Lab) -> list[Router]:
+    """R1, R2 and R3, each a remote of the others in both families on two instances; a test leaves them carrying traffic."""
+    routers = lab.add_routers(["R1", "R2", "R3"])
     connect(
-        routers, INSTANCES, families=(4, 6), transit=("10.14.0.0/28", "2001:db8:14::/124"), engine=Path(ENGINE).name
-    )
+        routers, INSTANCES, families=(4, 6), transit=("10.14.0.0/27", "2001:db8:14::/123"), subnet_lengths=(28, 124),
+        engine=Path(ENGINE).name,
+    )  # fmt: skip
     return routers

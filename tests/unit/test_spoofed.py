@@ -12,6 +12,7 @@ def test_the_chains_that_are_wanted() -> None:
     assert chains([plan()], local) == (
         " chain own-sources {\n"
         "  ip saddr 127.0.0.0/8 drop\n"
+        "  ip6 saddr ::ffff:0:0/96 drop\n"
         "  ip saddr { 10.0.55.1, 10.14.0.1, 10.14.0.5, 10.14.0.9, 10.14.0.13, 198.51.100.1 } drop\n"
         "  ip6 saddr { 2001:db8:1::1 } drop\n"
         " }\n"

@@ -1,8 +1,9 @@
 """Drops what comes over a path with an address of this router itself as its source: a chain in our table of nftables; pure.
 
 Only the router itself sends with its addresses. Of IPv4 packets the kernel takes none such (unless ``accept_local`` is set
-somewhere), of IPv6 packets it takes all, and a program that trusts its own host would be wrong. Loopback addresses of IPv4
-are here too, for a router that has ``route_localnet`` set. Any other source is the remote's business: its LANs may have any
+somewhere), of IPv6 packets it takes all, and a program that trusts its own host would be wrong. So with loopback addresses: those
+of IPv4 come in where ``route_localnet`` is set, and written as IPv6 (::ffff:127.0.0.1) a socket of both families cannot tell
+them from IPv4. Any other source is the remote's business: its LANs may have any
 address, and with a full tunnel it sends for the whole Internet.
 """
 
@@ -28,7 +29,7 @@ def chains(plans: Iterable[Plan], local: Iterable[Address]) -> str:
     # Those of the plans whether they stand or not, or every restart of an instance would change the table.
     planned = (text for plan in running for text in (*plan.addresses, *(t for i in plan.instances for t in i.transit)))
     own = {ipaddress.ip_interface(text).ip for text in (*planned, *(address.interface for address in local))}
-    rules = ["ip saddr 127.0.0.0/8 drop"]
+    rules = ["ip saddr 127.0.0.0/8 drop", "ip6 saddr ::ffff:0:0/96 drop"]
     for version, word in ((4, "ip"), (6, "ip6")):
         if listed := ", ".join(map(str, sorted(ip for ip in own if ip.version == version))):
             rules.append(f"{word} saddr {{ {listed} }} drop")
