@@ -1,20 +1,19 @@
 #include "api.h"
 
+#include "door.h"
+
 #include <jansson.h>
 #include <microhttpd.h>
-#include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define BODY_LIMIT 65536
-#define CONNECTIONS 32
-#define TIMEOUT_S 10
 
 struct api {
 	struct node *node;
 	char token[256];
-	struct MHD_Daemon *servers[2];
+	struct doors *doors;
 };
 
 static int core_version[3];
@@ -159,6 +158,14 @@ static bool token_matches(const struct api *api, const char *given) {
 	return !difference;
 }
 
+/* Who can open the socket in the home could read the token there too, so it is asked for on TCP alone. */
+static bool may_ask(const struct api *api, struct MHD_Connection *connection) {
+	if (door_is_own(connection)) return true;
+	const char *token = MHD_lookup_connection_value(connection, MHD_HEADER_KIND, "X-ZT1-Auth");
+	if (!token) token = MHD_lookup_connection_value(connection, MHD_GET_ARGUMENT_KIND, "auth");
+	return token_matches(api, token);
+}
+
 static enum MHD_Result send_answer(struct MHD_Connection *connection, unsigned int code, json_t *json) {
 	char *text = json ? json_dumps(json, JSON_INDENT(1)) : NULL;
 	json_decref(json);
@@ -184,47 +191,34 @@ static enum MHD_Result on_request(void *context, struct MHD_Connection *connecti
 		*body_size = 0;
 		return *received > BODY_LIMIT ? MHD_NO : MHD_YES;
 	}
-	const char *token = MHD_lookup_connection_value(connection, MHD_HEADER_KIND, "X-ZT1-Auth");
-	if (!token) token = MHD_lookup_connection_value(connection, MHD_GET_ARGUMENT_KIND, "auth");
-	if (!token_matches(api, token)) return send_answer(connection, 401, NULL);
+	if (!may_ask(api, connection)) return send_answer(connection, 401, NULL);
 	unsigned int code;
 	json_t *json = answer(api, method, path, &code);
 	return send_answer(connection, code, json);
 }
 
 static void on_end(void *context, struct MHD_Connection *connection, void **state, enum MHD_RequestTerminationCode code) {
-	(void)context, (void)connection, (void)code;
+	(void)context, (void)code;
 	free(*state);
 	*state = NULL;
+	door_request_over(connection);
 }
 
-static struct MHD_Daemon *serve(struct api *api, const struct sockaddr *address, unsigned int flags) {
-	return MHD_start_daemon(MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_POLL | flags, (uint16_t)node_port(api->node), NULL,
-	                        NULL, on_request, api, MHD_OPTION_SOCK_ADDR, address, MHD_OPTION_LISTENING_ADDRESS_REUSE, 1u,
-	                        MHD_OPTION_CONNECTION_LIMIT, (unsigned int)CONNECTIONS, MHD_OPTION_CONNECTION_TIMEOUT,
-	                        (unsigned int)TIMEOUT_S, MHD_OPTION_NOTIFY_COMPLETED, on_end, NULL, MHD_OPTION_END);
-}
-
-struct api *api_start(struct node *node, const char *token) {
+struct api *api_start(struct node *node, const char *home, const char *token) {
 	struct api *api = calloc(1, sizeof *api);
+	if (!api) return NULL;
 	api->node = node;
 	snprintf(api->token, sizeof api->token, "%s", token);
 	ZT_version(&core_version[0], &core_version[1], &core_version[2]);
-	struct sockaddr_in v4 = {.sin_family = AF_INET, .sin_port = htons((uint16_t)node_port(node)), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-	struct sockaddr_in6 v6 = {.sin6_family = AF_INET6, .sin6_port = htons((uint16_t)node_port(node)), .sin6_addr = IN6ADDR_LOOPBACK_INIT};
-	api->servers[0] = serve(api, (struct sockaddr *)&v4, 0);
-	if (!api->servers[0]) {
-		say("TCP port %u is taken by another program; give another with -p", node_port(node));
-		free(api);
-		return NULL;
-	}
-	api->servers[1] = serve(api, (struct sockaddr *)&v6, MHD_USE_IPv6);
-	return api;
+	api->doors = doors_open(home, node_port(node), on_request, on_end, api);
+	if (api->doors) return api;
+	explicit_bzero(api->token, sizeof api->token);
+	free(api);
+	return NULL;
 }
 
 void api_stop(struct api *api) {
-	for (int i = 0; i < 2; i++)
-		if (api->servers[i]) MHD_stop_daemon(api->servers[i]);
+	doors_close(api->doors);
 	explicit_bzero(api->token, sizeof api->token);
 	free(api);
 }

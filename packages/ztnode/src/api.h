@@ -1,4 +1,4 @@
-/* The local JSON API over HTTP, on loopback only. */
+/* The local JSON API over HTTP: on loopback, and at a socket in the home. */
 #ifndef ZTNODE_API_H
 #define ZTNODE_API_H
 
@@ -8,8 +8,8 @@
 
 struct api;
 
-/* Serve on 127.0.0.1 and, where there is IPv6, ::1. NULL with a line said when the port is taken. */
-struct api *api_start(struct node *node, const char *token);
+/* NULL with a line said when there is no way in. */
+struct api *api_start(struct node *node, const char *home, const char *token);
 void api_stop(struct api *api);
 
 #endif

@@ -134,7 +134,7 @@ static int run(const char *home, unsigned int port) {
 	if (!read_token(home, token)) return 1;
 	struct node *node = node_start(home, port);
 	if (!node) return 1;
-	struct api *api = api_start(node, token);
+	struct api *api = api_start(node, home, token);
 	if (!api) return 1;
 	explicit_bzero(token, sizeof token);
 	running = node;

@@ -1,5 +1,6 @@
 #include "node.h"
 
+#include "caller.h"
 #include "contact.h"
 #include "networks.h"
 #include "state.h"
@@ -294,7 +295,9 @@ struct node *node_start(const char *home, unsigned int port) {
 	node->underlay = underlay_open(node->port);
 	underlay_rebind(node->underlay, node->settings, &taken);
 	if (taken) {
-		say("UDP port %u is taken by another program; give another with -p", node->port);
+		char holder[200];
+		port_holder("udp", node->port, holder, sizeof holder);
+		say("UDP port %u is taken by %s; give another with -p", node->port, holder);
 		return NULL;
 	}
 	if (!open_core(node)) return NULL;
