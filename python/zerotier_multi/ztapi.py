@@ -1,4 +1,4 @@
-"""Client of the local API that every engine serves on loopback."""
+"""Client of the local API that every engine serves."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ import json
 from pathlib import Path
 from typing import Any
 
-from zerotier_multi.listener import listens_as_root
+from zerotier_multi.apiway import connect, headers
+from zerotier_multi.listener import is_root_at
 
 
 class ApiError(RuntimeError):
@@ -28,11 +29,10 @@ class ZeroTierApi:
         """
         connection = http.client.HTTPConnection("127.0.0.1", self._port, timeout=self._timeout)
         try:
-            connection.connect()
-            if not listens_as_root(self._port):  # looked at with the connection made, so that it is who has answered
+            connection.sock = connect(self._home, self._port, self._timeout)
+            if not is_root_at(connection.sock):
                 raise ApiError(f"port {self._port} belongs to another program than the instance, so its token is not told")
-            token = (self._home / "authtoken.secret").read_text("ascii").strip()
-            connection.request("GET", path, headers={"X-ZT1-Auth": token, "Connection": "keep-alive"})
+            connection.request("GET", path, headers={**headers(self._home, connection.sock), "Connection": "keep-alive"})
             answer = connection.getresponse()
             body = answer.read()
         except (OSError, ValueError, http.client.HTTPException) as error:

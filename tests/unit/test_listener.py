@@ -7,29 +7,64 @@ import socket
 import subprocess
 import sys
 import threading
+from collections import Counter
 from pathlib import Path
 
 import pytest
-from zerotier_multi.listener import listens_as_root
+from zerotier_multi import listener
+from zerotier_multi.listener import ESTABLISHED, LISTENING, Tcp, crowd, is_root_at, look, others, rows
 from zerotier_multi.ztapi import ApiError, ZeroTierApi
 
 
-def test_who_listens(tmp_path: Path) -> None:
-    head = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode\n"
-    row = "   0: {}:2709 00000000:0000 {} 00000000:00000000 00:00000000 00000000 {:5} 0 1 1 0 100 0 0 10 0\n"
-    table = tmp_path / "tcp"
-    for rows, good in (
-        ([], False),
-        ([("0100007F", "0A", 0)], True),
-        ([("00000000", "0A", 0), ("0100007F", "01", 1000)], True),
-        ([("0100007F", "0A", 1000)], False),
-        ([("0100007F", "0A", 0), ("00000000", "0A", 1000)], False),
-    ):
-        table.write_text(head + "".join(row.format(*entry) for entry in rows))
-        assert listens_as_root(9993, table) is good
-        assert not listens_as_root(9994, table)
+def test_who_listens_and_who_answers() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
-        assert listens_as_root(server.getsockname()[1])
+        place = server.getsockname()
+        assert look(place) == look(place) and look(place).user == os.geteuid() == 0
+        with socket.create_connection(place) as connection:
+            assert is_root_at(connection)  # not accepted yet: who listens
+            accepted, _ = server.accept()
+            assert is_root_at(connection)
+            with accepted:
+                there = look(place, connection.getsockname())
+                assert there and there.state == ESTABLISHED and there.inode and there in rows()
+    assert look(place) is None and not is_root_at(connection)
+
+
+def test_the_kernel_s_table_tells_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    def none(*_: object) -> None:
+        raise OSError
+
+    with socket.create_server(("127.0.0.1", 0)) as server, socket.create_connection(server.getsockname()) as connection:
+        place, here = server.getsockname(), connection.getsockname()
+        told = look(place), look(place, here), look(here, place)
+        monkeypatch.setattr(listener, "_ask_kernel", none)
+        assert (look(place), look(place, here), look(here, place)) == told and is_root_at(connection)
+        assert look(("127.0.0.1", 1)) is None
+
+
+def tcp(own: str, other: str, state: int = ESTABLISHED, user: int = 1000, inode: int = 5) -> Tcp:
+    (a, b), (c, d) = own.rsplit(":", 1), other.rsplit(":", 1)
+    return Tcp((a, int(b)), (c, int(d)), state, user, inode)
+
+
+def test_who_else_holds_connections() -> None:
+    def pair(caller: str, user: int, at: str = "127.0.0.1:9993", inode: int = 5) -> list[Tcp]:
+        return [tcp(caller, at, user=user, inode=inode), tcp(at, caller, user=0)]
+
+    sockets = [
+        tcp("0.0.0.0:9993", "0.0.0.0:0", LISTENING, 0),
+        *pair("127.0.0.1:40000", 65534), *pair("127.0.0.1:40001", 65534), *pair("127.0.0.2:40001", 4242),
+        *pair("127.0.0.1:40002", 0),  # root's own
+        *pair("127.0.0.1:40003", 65534, "127.0.0.1:9994"),  # another port
+        *pair("127.0.0.1:40004", 0, inode=0),  # closed by its caller
+        tcp("127.0.0.1:9993", "127.0.0.1:40005", user=0),  # its caller has gone
+        *pair("::1:40006", 65534, "::1:9993"),
+        tcp("198.51.100.1:9993", "203.0.113.9:40000", user=0),  # from outside
+    ]  # fmt: skip
+    found = others(9993, sockets)
+    assert found == {"user nobody": 3, "user 4242": 1, "host 203.0.113.9": 1}
+    assert crowd(found) == "3 connections of user nobody and 1 of user 4242 and 1 of host 203.0.113.9"
+    assert crowd(Counter({"user nobody": 1})) == "1 connection of user nobody"
 
 
 NOBODY = """
@@ -65,3 +100,51 @@ def test_an_instance_of_root_is_asked(tmp_path: Path) -> None:
         thread.start()
         assert ZeroTierApi(tmp_path, server.getsockname()[1]).status() == {"online": 1}
         thread.join()
+
+
+def test_the_socket_in_the_home_is_taken_first_and_gets_no_token(tmp_path: Path) -> None:
+    (tmp_path / "authtoken.secret").write_text("the token")
+    said = []
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(str(tmp_path / "api.sock"))
+        server.listen()
+
+        def answer() -> None:
+            caller, _ = server.accept()
+            with caller:
+                said.append(caller.recv(4096))
+                caller.sendall(b'HTTP/1.1 200 OK\r\nContent-Length: 12\r\n\r\n{"online":1}')
+
+        thread = threading.Thread(target=answer)
+        thread.start()
+        assert ZeroTierApi(tmp_path, 1).status() == {"online": 1}
+        thread.join()
+    assert b"GET /status" in said[0] and b"X-ZT1-Auth" not in said[0]
+    # One that a killed process has left is no way in.
+    with pytest.raises(ApiError, match="the instance on port 1 does not answer"):
+        ZeroTierApi(tmp_path, 1).status()
+
+
+SWAP = """
+import os, socket, sys
+server = socket.create_server(("127.0.0.1", 0))
+print(server.getsockname()[1], flush=True)
+caller, _ = server.accept()
+server.close()
+print("taken", flush=True)
+caller.settimeout(5)
+print(caller.recv(4096), flush=True)
+"""
+
+
+def test_who_has_accepted_us_is_asked_for_not_who_listens_now() -> None:
+    """Somebody takes the connection and leaves the port to the instance before we look."""
+    thief = subprocess.Popen(["/usr/bin/python3", "-c", SWAP], stdout=subprocess.PIPE, text=True, user=65534, group=65534, env={})
+    assert thief.stdout
+    place = ("127.0.0.1", int(thief.stdout.readline()))
+    with socket.create_connection(place) as connection:
+        assert thief.stdout.readline() == "taken\n"
+        with socket.create_server(place):
+            assert look(place) and look(place).user == 0
+            assert not is_root_at(connection)
+    thief.communicate(timeout=10)

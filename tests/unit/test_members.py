@@ -38,7 +38,7 @@ class World:
         instance = replace(ONE.instances[0], home=str(home), port=self.server.getsockname()[1])
         self.plan = replace(ONE, instances=(instance,))
         self.changes, self.now, self.trusted = 0, 100.0, True
-        self.members = Members(self.selector, self.changed, lambda _port: self.trusted)
+        self.members = Members(self.selector, self.changed, lambda _connection: self.trusted)
         self.questions: list[str] = []
 
     def changed(self) -> None:

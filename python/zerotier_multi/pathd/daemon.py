@@ -12,12 +12,15 @@ import signal
 import socket
 import sys
 import time
+from collections import Counter
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from systemd import daemon as sd
 
 from zerotier_multi import names, rtnl, systemd
+from zerotier_multi.listener import crowd
 from zerotier_multi.netlink import EventSocket, Message
 from zerotier_multi.pathd import events, full_tunnel, journal, mss, nft, recovery, spoofed, uplinks
 from zerotier_multi.pathd.actions import actions
@@ -26,7 +29,7 @@ from zerotier_multi.pathd.control import ControlSocket
 from zerotier_multi.pathd.desired import Observed, Share, desired_state, group_id
 from zerotier_multi.pathd.endpoints import Endpoints
 from zerotier_multi.pathd.events import Event, Seen, bundle_word, hang, revival
-from zerotier_multi.pathd.hangs import Hangs
+from zerotier_multi.pathd.hangs import Door, Hangs
 from zerotier_multi.pathd.hooks import Hooks
 from zerotier_multi.pathd.inotify import FileWatch
 from zerotier_multi.pathd.kernel import describe, observe, perform, supports_resilient_groups
@@ -126,7 +129,7 @@ class Daemon:
             self._selector.register(self._table.events, selectors.EVENT_READ, self._nft_event)
         self._prober = Prober(self._selector, self.reconcile, self._use)
         self._weights = Weights(self._prober, self._rtnl.buckets, self._respread)
-        self._hangs = Hangs(self._selector, self._kill_hung)
+        self._hangs = Hangs(self._selector, self._kill_hung, self._api_busy)
         self._members = Members(self._selector, self.reconcile)
         self._seen: set[str] = set()  # devices that have been there in this daemon's life
         self._metrics = MetricsFile()
@@ -233,7 +236,8 @@ class Daemon:
         self._metrics.change()
         self._endpoints.configure(self._plan_list)
         self._weights.configure(self._plan_list, self._resilient)
-        self._hangs.configure({i.unit: i.port for plan in self._plan_list for i in plan.instances}, time.monotonic())
+        doors = {i.unit: Door(Path(i.home), i.port) for plan in self._plan_list for i in plan.instances}
+        self._hangs.configure(doors, time.monotonic())
         self.reconcile()
 
     def _drain(self, devices: list[str]) -> None:
@@ -415,9 +419,15 @@ class Daemon:
             log.info("%s", sentence)
         self.reconcile()
 
+    def _unit(self, unit: str) -> tuple[str, InstancePlan]:
+        return next((plan.bundle, i) for plan in self._plan_list for i in plan.instances if i.unit == unit)
+
+    def _api_busy(self, unit: str, others: Counter[str]) -> None:
+        self._chronicle.tell(events.busy(*self._unit(unit), crowd(others)))
+
     def _kill_hung(self, unit: str) -> None:
         """A process that does not answer may not end in order either; systemd starts it again."""
-        bundle, instance = next((plan.bundle, i) for plan in self._plan_list for i in plan.instances if i.unit == unit)
+        bundle, instance = self._unit(unit)
         self._chronicle.tell(hang(bundle, instance))
         try:
             systemd.systemctl("kill", "--signal=KILL", unit)

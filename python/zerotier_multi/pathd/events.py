@@ -16,6 +16,7 @@ WARNING, NOTICE, INFO = 4, 5, 6  # priorities of syslog(3)
 
 MOVED, UNRESOLVED = "endpoint-moved", "endpoint-unresolved"
 REVIVED, KILLED, RESTARTED = "instance-revived", "instance-killed", "instance-restarted"
+BUSY = "instance-busy"
 
 # What the daemon knows of a path before its probes say anything.
 _NOT_PROBED = ("no device", "waiting", "drained")
@@ -205,6 +206,13 @@ def revival(bundle: str, instance: InstancePlan) -> Event:
 def hang(bundle: str, instance: InstancePlan) -> Event:
     """The daemon kills an instance, so that systemd starts it again."""
     return _intervention(KILLED, bundle, instance, "killed", "it runs but does not answer")
+
+
+def busy(bundle: str, instance: InstancePlan, crowd: str) -> Event:
+    """An instance works, but others keep its API from answering."""
+    cause = f"{crowd} to TCP port {instance.port} keep its API from answering"
+    message = f"instance {bundle}/{instance.number}: {cause}; it is left alone"
+    return Event(BUSY, WARNING, message, bundle, cause, instance=instance.number, device=instance.device)
 
 
 def recovery(bundle: str, instance: InstancePlan, cause: str) -> Event:

@@ -1,7 +1,7 @@
 """Where instances stand on the network of a controller: asked of their APIs while not all their paths are up.
 
-Nothing here waits: the answers come through the daemon's selector. ``/status`` and ``/network`` need the token of the
-home, so they are asked only of a listener that belongs to root.
+Nothing here waits: the answers come through the daemon's selector. A question may bring the token of the home, so it is
+put to root's programs alone.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from zerotier_multi import membership
-from zerotier_multi.listener import listens_as_root
+from zerotier_multi import apiway, membership
+from zerotier_multi.listener import is_root_at
 from zerotier_multi.membership import Member
 from zerotier_multi.plan import InstancePlan, PathPlan, Plan
 
@@ -56,9 +56,9 @@ class Members:
     """Asks who has paths that are not up; ``changed`` is called when an answer is another one than before."""
 
     def __init__(
-        self, selector: selectors.BaseSelector, changed: Callable[[], None], trusted: Callable[[int], bool] | None = None
+        self, selector: selectors.BaseSelector, changed: Callable[[], None], trusted: Callable[[socket.socket], bool] = is_root_at
     ) -> None:
-        self._selector, self._changed, self._trusted = selector, changed, trusted or listens_as_root
+        self._selector, self._changed, self._trusted = selector, changed, trusted
         self._records: dict[str, Record] = {}  # by unit
         self._found: dict[str, Member] = {}  # by device
         self._nodes: dict[str, str] = {}  # by unit, as told last
@@ -127,22 +127,21 @@ class Members:
     def _ask(self, record: Record, now: float) -> None:
         record.asked_at = now
         try:
-            connection = socket.socket(socket.AF_INET, socket.SOCK_STREAM | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC)
+            connection = apiway.begin(Path(record.instance.home), record.instance.port)
         except OSError:
             self._settle(record)
             return
         record.connection = connection
-        connection.connect_ex(("127.0.0.1", record.instance.port))
         self._selector.register(connection, selectors.EVENT_WRITE, lambda: self._send(record, connection))
 
     def _send(self, record: Record, connection: socket.socket) -> None:
         """The connection stands: put the next question."""
         try:
-            if not self._trusted(record.instance.port):
+            if not self._trusted(connection):
                 raise OSError
-            token = (Path(record.instance.home) / "authtoken.secret").read_text("ascii").strip()
-            lines = [f"GET {_QUESTIONS[len(record.answers)]} HTTP/1.1", "Host: 127.0.0.1", f"X-ZT1-Auth: {token}"]
-            connection.send("\r\n".join([*lines, "Connection: keep-alive", "", ""]).encode())
+            head = {"Host": "127.0.0.1", **apiway.headers(Path(record.instance.home), connection), "Connection": "keep-alive"}
+            lines = [f"GET {_QUESTIONS[len(record.answers)]} HTTP/1.1", *(f"{name}: {value}" for name, value in head.items())]
+            connection.send("\r\n".join([*lines, "", ""]).encode())
         except (OSError, ValueError):
             self._settle(record)  # it does not run yet, or any more
             return
