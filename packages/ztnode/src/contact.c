@@ -6,6 +6,7 @@
 
 #include <dlfcn.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -65,7 +66,7 @@ struct contact {
 	size_t known_count;
 	pthread_mutex_t lock; /* of the hints; nothing is called under it */
 	struct hint hints[HINTS];
-	size_t hint_count;
+	atomic_size_t hint_count; /* read without it, too: whether there are any */
 };
 
 static void *word_at(const void *object, size_t offset) {

@@ -61,6 +61,8 @@ void tap_close(struct tap *tap);
 
 /* Frames that this thread writes are gathered from now on, to be joined; the thread calls io_flush. */
 void tap_gather_here(void);
+/* Before such a thread ends. */
+void tap_gather_end(void);
 /* Write the frames that this thread has gathered. */
 void tap_flush(void);
 /* Write the frames and send the packets that this thread has gathered. */

@@ -147,6 +147,7 @@ static void *receive(void *argument) {
 	struct node *node = argument;
 	tap_gather_here();
 	underlay_receive(node->underlay, packet_in, node, io_flush, &node->stop);
+	tap_gather_end();
 	return NULL;
 }
 

@@ -114,6 +114,12 @@ void tap_gather_here(void) {
 	if (!joiner) joiner = calloc(1, sizeof *joiner);
 }
 
+void tap_gather_end(void) {
+	tap_flush();
+	free(joiner);
+	joiner = NULL;
+}
+
 void tap_write(struct tap *tap, const unsigned char *frame, size_t length) {
 	static const struct virtio_net_hdr plain;
 	if (!joiner) {

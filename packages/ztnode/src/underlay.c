@@ -43,6 +43,8 @@ struct underlay {
 	pthread_rwlock_t lock;
 	struct binding bindings[MAX_SOCKETS];
 	size_t count;
+	int *retired; /* sockets that the receiving thread closes: it may be about to read them */
+	size_t retired_count;
 	int64_t next_id;
 	atomic_bool changed;
 	atomic_bool no_segments; /* the kernel refused UDP_SEGMENT once */
@@ -139,6 +141,20 @@ static bool bind_one(struct underlay *underlay, const char *device, const struct
 	return true;
 }
 
+/* With the lock held for writing. A number that was closed here would soon be that of another file. */
+static void retire(struct underlay *underlay, int fd) {
+	int *more = realloc(underlay->retired, (underlay->retired_count + 1) * sizeof *more);
+	if (!more) return; /* it stays open, and is read no more */
+	underlay->retired = more;
+	more[underlay->retired_count++] = fd;
+}
+
+static void close_retired(struct underlay *underlay) {
+	while (underlay->retired_count) close(underlay->retired[--underlay->retired_count]);
+	free(underlay->retired);
+	underlay->retired = NULL;
+}
+
 bool underlay_rebind(struct underlay *underlay, const struct settings *settings, bool *taken) {
 	struct ifaddrs *all;
 	if (getifaddrs(&all) < 0) return false;
@@ -161,7 +177,7 @@ bool underlay_rebind(struct underlay *underlay, const struct settings *settings,
 			i++;
 			continue;
 		}
-		close(underlay->bindings[i].fd);
+		retire(underlay, underlay->bindings[i].fd);
 		underlay->bindings[i] = underlay->bindings[--underlay->count];
 		changed = true;
 	}
@@ -398,7 +414,8 @@ void underlay_receive(struct underlay *underlay, packet_handler *handler, void *
 	while (!*stop) {
 		if (underlay->changed) {
 			underlay->changed = false;
-			pthread_rwlock_rdlock(&underlay->lock);
+			pthread_rwlock_wrlock(&underlay->lock);
+			close_retired(underlay);
 			count = 0;
 			polls[count++] = (struct pollfd){.fd = underlay->wake, .events = POLLIN};
 			for (size_t i = 0; i < underlay->count; i++) {
@@ -430,6 +447,7 @@ void underlay_wake(struct underlay *underlay) {
 }
 
 void underlay_close(struct underlay *underlay) {
+	close_retired(underlay);
 	for (size_t i = 0; i < underlay->count; i++) close(underlay->bindings[i].fd);
 	close(underlay->wake);
 	pthread_rwlock_destroy(&underlay->lock);
