@@ -17,7 +17,7 @@
 # make bench-chaos          random faults under traffic, and whether anything grows; SECONDS=1800 SEED=1
 # make bench-uplinks        what two uneven WANs carry together, with static and with measured weights
 # make bench-probes         what probing costs, at 32 paths
-# make fuzz                 fuzzers of the engine's parsers
+# make fuzz                 fuzzers of ztnode's parsers, then all of it with sanitizers; SECONDS=60 each, SEED=1
 # Everything runs as root on Debian 12 and installs what it needs.
 
 PYTHON := /usr/bin/python3
@@ -123,9 +123,13 @@ check-iso test-image: check-root
 iso-vyos: $(if $(findstring --dry-run,$(IMAGE_ARGS)),,debs)
 	@PYTHONPATH=vyos-build $(PYTHON) -m builder.image --branch $(BRANCH) $(IMAGE_ARGS)
 
+# A minute each where nobody says otherwise.
+FUZZ_SECONDS = $(if $(filter file,$(origin SECONDS)),60,$(SECONDS))
 fuzz: tools
 	@apt-get -qq install --no-install-recommends --yes clang libclang-rt-14-dev
-	$(MAKE) -C packages/ztnode fuzz
+	@$(MAKE) -s -C packages/ztnode fuzz FUZZ_SECONDS=$(FUZZ_SECONDS) SEED=$(or $(SEED),0)
+	@for sanitizer in address thread; do \
+		$(PYTHON) -m tests.attack.ztnode.fuzz --sanitizer $$sanitizer --seconds $(FUZZ_SECONDS) $(if $(SEED),--seed $(SEED)) || exit 1; done
 
 clean:
 	rm -rf build packages/ztnode/build
