@@ -41,6 +41,15 @@ static json_t *unread_json(struct api *api) {
 	return list;
 }
 
+/* What was kept from the core, and messages that left as single packets because the kernel took no segments. */
+static json_t *underlay_json(struct api *api) {
+	struct gate_counts counts = guard_counts(node_guard(api->node));
+	return json_pack("{s:b, s:I, s:I, s:I, s:I}", "closed", guard_closed(node_guard(api->node)), "foreign",
+	                 (json_int_t)counts.foreign, "forged", (json_int_t)counts.forged, "strangers",
+	                 (json_int_t)counts.strangers, "segmentsRefused",
+	                 (json_int_t)underlay_refused(node_underlay(api->node)));
+}
+
 static json_t *status_json(struct api *api) {
 	struct sockaddr_storage addresses[64];
 	size_t count = underlay_addresses(node_underlay(api->node), addresses, 64);
@@ -56,6 +65,7 @@ static json_t *status_json(struct api *api) {
 	    "settings", "primaryPort", (int)node_port(api->node), "allowTcpFallbackRelay", 0, "portMappingEnabled", 0,
 	    "softwareUpdate", "disable", "listeningOn", listening);
 	json_object_set_new(status, "unreadHello", unread_json(api));
+	json_object_set_new(status, "underlay", underlay_json(api));
 	return status;
 }
 

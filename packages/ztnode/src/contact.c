@@ -60,6 +60,7 @@ struct contact {
 	void *topology;
 	void (*operator_delete)(void *);
 	struct underlay *underlay;
+	struct guard *guard;
 	int64_t looked;
 	bool busy;
 	struct known *known; /* in the order of node addresses, as the core lists its peers */
@@ -84,7 +85,7 @@ static void *topology_of(core_node *core) {
 	return topology && word_at(topology, 0) == environment ? topology : NULL;
 }
 
-struct contact *contact_new(core_node *core, struct underlay *underlay) {
+struct contact *contact_new(core_node *core, struct underlay *underlay, struct guard *guard) {
 	void *topology = topology_of(core);
 	void *operator_delete = dlsym(RTLD_DEFAULT, "_ZdlPv");
 	if (!topology || !operator_delete) {
@@ -96,6 +97,7 @@ struct contact *contact_new(core_node *core, struct underlay *underlay) {
 	contact->topology = topology;
 	memcpy(&contact->operator_delete, &operator_delete, sizeof operator_delete);
 	contact->underlay = underlay;
+	contact->guard = guard;
 	pthread_mutex_init(&contact->lock, NULL);
 	return contact;
 }
@@ -239,6 +241,7 @@ void contact_look(struct contact *contact, const struct settings *settings, int6
 	struct core_peers *list = ZT_Node_peers(contact->core);
 	bool good = list && renew(contact, list);
 	if (list) relay_choose(list);
+	if (list) guard_know(contact->guard, list, settings);
 	for (size_t i = 0; good && i < list->count; i++) {
 		bool hinted = false;
 		for (size_t k = 0; k < hint_count; k++) {

@@ -3,6 +3,7 @@
 #define ZTNODE_CONTACT_H
 
 #include "core.h"
+#include "guard.h"
 #include "io.h"
 #include "settings.h"
 
@@ -12,7 +13,7 @@
 struct contact;
 
 /* NULL with a line said when the core's objects do not lie as this program knows them. */
-struct contact *contact_new(core_node *core, struct underlay *underlay);
+struct contact *contact_new(core_node *core, struct underlay *underlay, struct guard *guard);
 /* `peer` was heard from an address that is none of its paths', or is said to be there. From any thread, also under locks
  * of the core. True when the main loop should look soon. */
 bool contact_hint(struct contact *contact, uint64_t peer, const struct sockaddr_storage *address);

@@ -157,6 +157,11 @@ void core_aes_encrypt(const void *aes, const unsigned char in[16], unsigned char
 
 /* Its packets: CORE_PACKET_MAX bytes, then their number that is in use. */
 #define CORE_PACKET_MAX 10024
+struct core_packet {
+	_Alignas(16) unsigned char bytes[CORE_PACKET_MAX];
+	unsigned int length;
+};
+static_assert(offsetof(struct core_packet, length) == CORE_PACKET_MAX, "core ABI");
 static inline unsigned int core_packet_length(const void *packet) {
 	unsigned int length;
 	memcpy(&length, (const unsigned char *)packet + CORE_PACKET_MAX, sizeof length);

@@ -10,6 +10,9 @@
 /* Whether the core's own functions are there; else no node may be started. */
 bool decode_works(void);
 
+/* Whether the MAC of a packet that is signed only, such as a HELLO, was made with a key. */
+bool decode_genuine(struct core_packet *packet, const unsigned char key[32]);
+
 /* Packet::dearmor and IncomingPacket::tryDecode, exported under their names. */
 bool decode_dearmor(void *packet, const void *key, const void *aes) __asm__(CORE_DEARMOR);
 bool decode_try(void *packet, const void *runtime, void *thread, int32_t flow) __asm__(CORE_TRY_DECODE);

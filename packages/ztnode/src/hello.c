@@ -1,6 +1,7 @@
 #include "hello.h"
 
 #include "core.h"
+#include "node.h"
 #include "util.h"
 
 #include <pthread.h>
@@ -28,22 +29,13 @@ static uint64_t node_at(const unsigned char *at) {
 }
 
 struct hello *hello_new(const char *secret_identity) {
-	const char *secret = strrchr(secret_identity, ':');
 	uint64_t self;
-	if (!secret || strlen(secret + 1) < 128 || strlen(secret_identity) < 10) return NULL;
+	if (strlen(secret_identity) < 10) return NULL;
 	struct hello *hello = calloc(1, sizeof *hello);
 	char address[11];
 	memcpy(address, secret_identity, 10);
 	address[10] = 0;
-	bool good = hello && parse_hex(address, 10, &self);
-	for (size_t i = 0; good && i < sizeof hello->private_key; i++) {
-		uint64_t byte;
-		char digits[3] = {secret[1 + 2 * i], secret[2 + 2 * i], 0};
-		good = parse_hex(digits, 2, &byte);
-		hello->private_key[i] = (unsigned char)byte;
-		explicit_bzero(digits, sizeof digits);
-	}
-	if (!good) {
+	if (!hello || !parse_hex(address, 10, &self) || !identity_private_key(secret_identity, hello->private_key)) {
 		hello_free(hello);
 		return NULL;
 	}

@@ -23,6 +23,19 @@ bool identity_sound(const char *text) {
 	return text[strspn(text, "\r\n \t")] == 0;
 }
 
+bool identity_private_key(const char *secret, unsigned char key[64]) {
+	const char *digits = strrchr(secret, ':');
+	bool good = digits && strlen(digits + 1) >= 128;
+	for (size_t i = 0; good && i < 64; i++) {
+		char two[3] = {digits[1 + 2 * i], digits[2 + 2 * i], 0};
+		uint64_t byte = 0;
+		good = parse_hex(two, 2, &byte);
+		key[i] = (unsigned char)byte;
+		explicit_bzero(two, sizeof two);
+	}
+	return good;
+}
+
 /* What a node without a home hands over when it makes its identity. */
 struct fresh {
 	char secret[512], public[512];

@@ -34,6 +34,8 @@ bool underlay_has(struct underlay *underlay, int64_t socket);
  * False when there is none. */
 bool underlay_send(struct underlay *underlay, int64_t socket, const struct sockaddr_storage *to, const void *packet,
                    size_t length);
+/* How many messages of several packets the kernel has refused; their packets went one by one. */
+uint64_t underlay_refused(struct underlay *underlay);
 /* Receive batches until `stop` is set and underlay_wake is called. */
 void underlay_receive(struct underlay *underlay, packet_handler *handler, void *context, void (*after_batch)(void *),
                       const atomic_bool *stop);

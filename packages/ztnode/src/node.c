@@ -24,7 +24,6 @@
 #include <unistd.h>
 
 #define SETTINGS_LIMIT (1 << 20)
-#define BEACON_SIZE 13
 #define LOOP_MS 250      /* the longest sleep of the main loop */
 #define LOOK_MS 2000     /* how often files and multicast groups are looked at without an event */
 
@@ -40,6 +39,7 @@ struct node {
 	struct underlay *underlay;
 	struct contact *contact;
 	struct hello *hello;
+	struct guard *guard;
 	pthread_t receiver;
 	int wake, netlink;
 	struct networks *networks;
@@ -130,8 +130,8 @@ static int on_path_lookup(core_node *core, void *user, void *thread, uint64_t pe
 static void packet_in(void *context, int64_t socket, const struct sockaddr_storage *from, const unsigned char *packet,
                       size_t length) {
 	struct node *node = context;
-	/* A beacon of versions before 1.0.4: nothing signs it, and the core would take its source for an address of a peer. */
-	if (length == BEACON_SIZE) return;
+	/* Also keeps out beacons of versions before 1.0.4, which nothing signs. */
+	if (!guard_pass(node->guard, from, packet, length, now_ms())) return;
 	unsigned char plain[HELLO_MAX];
 	size_t opened = hello_is_encrypted(packet, length) ? hello_open(node->hello, packet, length, plain, now_ms()) : 0;
 	if (opened) packet = plain, length = opened;
@@ -274,12 +274,14 @@ static bool open_core(struct node *node) {
 	node->host = (struct network_host){node->core, node->home, &node->deadline};
 	node->networks = networks_new(&node->host);
 	if (!node->networks) return false;
-	node->contact = contact_new(node->core, node->underlay);
-	if (!node->contact) return false;
 	struct core_status status;
 	ZT_Node_status(node->core, &status);
 	node->address = status.address;
 	snprintf(node->public_identity, sizeof node->public_identity, "%s", status.public_identity);
+	node->guard = guard_new(node->home, status.secret_identity);
+	if (!node->guard) return false;
+	node->contact = contact_new(node->core, node->underlay, node->guard);
+	if (!node->contact) return false;
 	node->hello = hello_new(status.secret_identity);
 	return node->hello != NULL;
 }
@@ -324,6 +326,7 @@ int node_run(struct node *node) {
 			looked = now;
 		}
 		contact_look(node->contact, node->settings, now_ms());
+		guard_look(node->guard, now_ms());
 		io_flush(NULL);
 		int64_t wait = node->deadline - now_ms(), most = contact_pause(node->contact);
 		if (most > LOOP_MS) most = LOOP_MS;
@@ -350,6 +353,7 @@ void node_delete(struct node *node) {
 	underlay_close(node->underlay);
 	settings_free(node->settings);
 	hello_free(node->hello);
+	guard_free(node->guard);
 	close(node->wake);
 	close(node->netlink);
 	free(node);
@@ -364,5 +368,6 @@ const char *node_public_identity(const struct node *node) { return node->public_
 bool node_online(const struct node *node) { return node->online; }
 struct underlay *node_underlay(struct node *node) { return node->underlay; }
 struct hello *node_hello(struct node *node) { return node->hello; }
+const struct guard *node_guard(const struct node *node) { return node->guard; }
 
 struct networks *node_networks(struct node *node) { return node->networks; }

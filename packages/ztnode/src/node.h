@@ -3,6 +3,7 @@
 #define ZTNODE_NODE_H
 
 #include "core.h"
+#include "guard.h"
 #include "hello.h"
 #include "io.h"
 #include "networks.h"
@@ -30,11 +31,14 @@ const char *node_public_identity(const struct node *node);
 bool node_online(const struct node *node);
 struct underlay *node_underlay(struct node *node);
 struct hello *node_hello(struct node *node);
+const struct guard *node_guard(const struct node *node);
 struct networks *node_networks(struct node *node);
 
 /* Make an identity and write both files. False with a line said. */
 bool identity_generate(const char *secret_file, const char *public_file);
 /* Whether a text has the form of a secret identity. */
 bool identity_sound(const char *text);
+/* The private key in the text of a secret identity. */
+bool identity_private_key(const char *secret, unsigned char key[64]);
 
 #endif

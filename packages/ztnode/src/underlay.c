@@ -12,6 +12,7 @@
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/uio.h>
+#include <time.h>
 #include <unistd.h>
 
 #ifndef UDP_SEGMENT
@@ -28,6 +29,13 @@
 #define SEND_MESSAGES 64
 #define SEND_BYTES (256 * 1024)
 #define SEGMENTS_MAX 44 /* below the kernel's 64 and below 64 KiB with 1432-byte packets */
+#define PLAIN_MS 1000     /* without segments for so long after the kernel has refused them, doubled each time … */
+#define PLAIN_MOST_MS 64000 /* … up to this */
+
+/* Since Linux 3.15; IPV6_PMTUDISC_OMIT has the same number. */
+#ifndef IP_PMTUDISC_OMIT
+#define IP_PMTUDISC_OMIT 5
+#endif
 
 struct binding {
 	int fd;
@@ -35,6 +43,8 @@ struct binding {
 	char device[IFNAMSIZ];
 	struct sockaddr_storage address;
 	bool keep;
+	int64_t plain_until; /* monotonic ms: no segments before; accessed atomically, as the next */
+	int64_t plain_for;   /* length of the last such time, 0: segments go */
 };
 
 struct underlay {
@@ -47,7 +57,7 @@ struct underlay {
 	size_t retired_count;
 	int64_t next_id;
 	atomic_bool changed;
-	atomic_bool no_segments; /* the kernel refused UDP_SEGMENT once */
+	uint64_t refused; /* messages with segments that the kernel refused; accessed atomically */
 };
 
 /* Packets that a thread has gathered: neighbours in the buffer to one destination are one message. */
@@ -85,16 +95,25 @@ static socklen_t address_size(const struct sockaddr_storage *address) {
 	return address->ss_family == AF_INET ? sizeof(struct sockaddr_in) : sizeof(struct sockaddr_in6);
 }
 
+/* The MTU of the device counts alone. What ICMP says of smaller ones on the way ("fragmentation needed", "packet too big")
+ * anybody can send in the name of a router, and the kernel believes it for ten minutes: it would cut every packet in
+ * pieces and refuse segments. Without DF, routers of IPv4 still cut what is too big for them; those of IPv6 never do. */
+static void ignore_path_mtu(int fd, int family) {
+	int omit = IP_PMTUDISC_OMIT;
+	if (family == AF_INET6) setsockopt(fd, IPPROTO_IPV6, IPV6_MTU_DISCOVER, &omit, sizeof omit);
+	else setsockopt(fd, IPPROTO_IP, IP_MTU_DISCOVER, &omit, sizeof omit);
+}
+
 static int open_socket(const struct binding *binding) {
 	int fd = socket(binding->address.ss_family, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	if (fd < 0) return -1;
-	int on = 1, size = SOCKET_BUFFER, fragment = IP_PMTUDISC_DONT;
+	int on = 1, size = SOCKET_BUFFER;
 	if (setsockopt(fd, SOL_SOCKET, SO_RCVBUFFORCE, &size, sizeof size) < 0)
 		setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &size, sizeof size);
 	if (setsockopt(fd, SOL_SOCKET, SO_SNDBUFFORCE, &size, sizeof size) < 0)
 		setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &size, sizeof size);
 	if (binding->address.ss_family == AF_INET6) setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof on);
-	else setsockopt(fd, IPPROTO_IP, IP_MTU_DISCOVER, &fragment, sizeof fragment);
+	ignore_path_mtu(fd, binding->address.ss_family);
 	setsockopt(fd, IPPROTO_UDP, UDP_GRO, &on, sizeof on); /* without it packets just come one by one */
 	if (setsockopt(fd, SOL_SOCKET, SO_BINDTODEVICE, binding->device, (socklen_t)strlen(binding->device)) < 0 ||
 	    bind(fd, (const struct sockaddr *)&binding->address, address_size(&binding->address)) < 0) {
@@ -200,23 +219,23 @@ size_t underlay_addresses(struct underlay *underlay, struct sockaddr_storage *ad
 
 /* -- sending */
 
-static int socket_of(struct underlay *underlay, int64_t id) {
+static struct binding *binding_of(struct underlay *underlay, int64_t id) {
 	for (size_t i = 0; i < underlay->count; i++)
-		if (underlay->bindings[i].id == id) return underlay->bindings[i].fd;
-	return -1;
+		if (underlay->bindings[i].id == id) return &underlay->bindings[i];
+	return NULL;
 }
 
 /* Where a packet leaves: by its socket, or by another of the family where that is closed because its address has gone. */
-static int socket_for(struct underlay *underlay, const struct message *message) {
-	int fd = socket_of(underlay, message->socket);
-	for (size_t i = 0; fd < 0 && i < underlay->count; i++)
-		if (underlay->bindings[i].address.ss_family == message->to.ss_family) fd = underlay->bindings[i].fd;
-	return fd;
+static struct binding *binding_for(struct underlay *underlay, const struct message *message) {
+	struct binding *binding = binding_of(underlay, message->socket);
+	for (size_t i = 0; !binding && i < underlay->count; i++)
+		if (underlay->bindings[i].address.ss_family == message->to.ss_family) binding = &underlay->bindings[i];
+	return binding;
 }
 
 bool underlay_has(struct underlay *underlay, int64_t socket) {
 	pthread_rwlock_rdlock(&underlay->lock);
-	bool found = socket_of(underlay, socket) >= 0;
+	bool found = binding_of(underlay, socket) != NULL;
 	pthread_rwlock_unlock(&underlay->lock);
 	return found;
 }
@@ -230,8 +249,33 @@ static void send_singly(int fd, const struct message *message, const unsigned ch
 	}
 }
 
-static void send_message(struct underlay *underlay, int fd, struct message *message, unsigned char *bytes) {
-	if (message->packets == 1 || underlay->no_segments) {
+static int64_t monotonic_ms(void) {
+	struct timespec now;
+	clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
+	return now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+/* The kernel takes no segments, for the MTU of the device or what else is on it; that may pass. Several threads may come
+ * here at once, and then the pause is that of one of them. */
+static void rest_segments(struct underlay *underlay, struct binding *binding, int error) {
+	int64_t last = __atomic_load_n(&binding->plain_for, __ATOMIC_RELAXED), pause = last ? 2 * last : PLAIN_MS;
+	if (pause > PLAIN_MOST_MS) pause = PLAIN_MOST_MS;
+	__atomic_store_n(&binding->plain_for, pause, __ATOMIC_RELAXED);
+	__atomic_store_n(&binding->plain_until, monotonic_ms() + pause, __ATOMIC_RELAXED);
+	__atomic_add_fetch(&underlay->refused, 1, __ATOMIC_RELAXED);
+	if (!last) say("%s takes no segments (%s): packets leave one by one, and it is tried again", binding->device, strerror(error));
+}
+
+static bool takes_segments(struct binding *binding) {
+	int64_t until = __atomic_load_n(&binding->plain_until, __ATOMIC_RELAXED);
+	return !until || monotonic_ms() >= until;
+}
+
+uint64_t underlay_refused(struct underlay *underlay) { return __atomic_load_n(&underlay->refused, __ATOMIC_RELAXED); }
+
+static void send_message(struct underlay *underlay, struct binding *binding, struct message *message, unsigned char *bytes) {
+	int fd = binding->fd;
+	if (message->packets == 1 || !takes_segments(binding)) {
 		send_singly(fd, message, bytes);
 		return;
 	}
@@ -254,9 +298,13 @@ static void send_message(struct underlay *underlay, int fd, struct message *mess
 	item->cmsg_len = CMSG_LEN(sizeof(uint16_t));
 	uint16_t segment = (uint16_t)message->segment;
 	memcpy(CMSG_DATA(item), &segment, sizeof segment);
-	if (sendmsg(fd, &header, 0) >= 0) return;
-	if (errno == EINVAL || errno == EIO || errno == EMSGSIZE || errno == EOPNOTSUPP || errno == ENOPROTOOPT) {
-		if (errno != EMSGSIZE) underlay->no_segments = true;
+	if (sendmsg(fd, &header, 0) >= 0) {
+		if (__atomic_load_n(&binding->plain_for, __ATOMIC_RELAXED)) {
+			__atomic_store_n(&binding->plain_for, 0, __ATOMIC_RELAXED);
+			__atomic_store_n(&binding->plain_until, 0, __ATOMIC_RELAXED);
+		}
+	} else if (errno == EINVAL || errno == EIO || errno == EMSGSIZE || errno == EOPNOTSUPP || errno == ENOPROTOOPT) {
+		rest_segments(underlay, binding, errno);
 		send_singly(fd, message, bytes);
 	}
 }
@@ -290,12 +338,12 @@ static void flush_underlay(void) {
 	if (!batch || !batch->count) return;
 	pthread_rwlock_rdlock(&batch->underlay->lock);
 	for (unsigned int i = 0; i < batch->count;) {
-		int fd = socket_for(batch->underlay, &batch->messages[i]);
-		if (fd >= 0 && batch->messages[i].packets == 1) {
-			i += send_plain_run(fd, batch, i);
+		struct binding *binding = binding_for(batch->underlay, &batch->messages[i]);
+		if (binding && batch->messages[i].packets == 1) {
+			i += send_plain_run(binding->fd, batch, i);
 			continue;
 		}
-		if (fd >= 0) send_message(batch->underlay, fd, &batch->messages[i], batch->bytes);
+		if (binding) send_message(batch->underlay, binding, &batch->messages[i], batch->bytes);
 		i++;
 	}
 	pthread_rwlock_unlock(&batch->underlay->lock);

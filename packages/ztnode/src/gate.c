@@ -1,0 +1,241 @@
+#include "gate.h"
+
+#include "util.h"
+
+#include <netinet/in.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Heads of packets: number, destination, source, flags, MAC, verb. A fragment has FRAGMENT where others have the first
+ * byte of their source, which no node has, and neither source nor MAC. */
+enum { DESTINATION = 8, SOURCE = 13, FLAGS = 18, VERB = 27, PACKET_LEAST = 28, FRAGMENT_LEAST = 17, FRAGMENT = 0xff };
+enum { VERB_MASK = 0x1f, VERB_HELLO = 1, FLAGS_MASK = 0xf8, HELLO_TIME = 33, HELLO_LEAST = 41 };
+
+#define GUESTS 1024
+
+/* An address with port, comparable as bytes. */
+struct place {
+	uint16_t family, port;
+	unsigned char address[16];
+};
+struct known {
+	size_t mask; /* slots - 1, a power of two less one */
+	struct place slots[];
+};
+struct guest {
+	struct place place;
+	int64_t until;
+	bool proven; /* a new HELLO of a remote came from there */
+};
+struct remote {
+	uint64_t node, newest; /* time in its newest HELLO, by its own clock */
+	size_t index;          /* in the list that was given */
+};
+struct bucket {
+	double rate, most, tokens;
+};
+
+struct gate {
+	uint64_t self, seed;
+	bool closed;
+	struct remote *remotes; /* in order of their nodes */
+	size_t remote_count;
+	gate_authentic *authentic;
+	void *context;
+	struct known *known;
+	struct known *fresh; /* handed over by gate_know; accessed atomically */
+	struct guest guests[GUESTS];
+	struct bucket places, packets;
+	int64_t filled;
+	struct gate_counts counts; /* accessed atomically */
+};
+
+static void set_limits(struct gate *gate, struct gate_limits limits) {
+	gate->places = (struct bucket){limits.guests, limits.guests_at_once, limits.guests_at_once};
+	gate->packets = (struct bucket){limits.packets, limits.packets_at_once, limits.packets_at_once};
+}
+
+struct gate *gate_new(uint64_t self, uint64_t seed) {
+	struct gate *gate = calloc(1, sizeof *gate);
+	gate->self = self;
+	gate->seed = seed | 1;
+	set_limits(gate, GATE_OPEN_LIMITS);
+	return gate;
+}
+
+static int by_node(const void *a, const void *b) {
+	const struct remote *one = a, *other = b;
+	return one->node < other->node ? -1 : one->node > other->node;
+}
+
+void gate_close(struct gate *gate, const uint64_t *remotes, size_t count, gate_authentic *authentic, void *context) {
+	gate->closed = true;
+	gate->remotes = calloc(count + 1, sizeof *gate->remotes);
+	gate->remote_count = count;
+	for (size_t i = 0; i < count; i++) gate->remotes[i] = (struct remote){.node = remotes[i], .index = i};
+	qsort(gate->remotes, count, sizeof *gate->remotes, by_node);
+	gate->authentic = authentic;
+	gate->context = context;
+	set_limits(gate, GATE_CLOSED_LIMITS);
+}
+
+void gate_free(struct gate *gate) {
+	if (!gate) return;
+	free(gate->remotes);
+	free(gate->known);
+	free(gate->fresh);
+	free(gate);
+}
+
+bool gate_closed(const struct gate *gate) { return gate->closed; }
+
+struct gate_counts gate_counts(const struct gate *gate) {
+	return (struct gate_counts){
+	    __atomic_load_n(&gate->counts.foreign, __ATOMIC_RELAXED),
+	    __atomic_load_n(&gate->counts.forged, __ATOMIC_RELAXED),
+	    __atomic_load_n(&gate->counts.strangers, __ATOMIC_RELAXED),
+	};
+}
+
+static bool refuse(uint64_t *count) {
+	__atomic_add_fetch(count, 1, __ATOMIC_RELAXED);
+	return false;
+}
+
+/* -- addresses */
+
+static struct place place_of(const struct sockaddr_storage *from) {
+	struct place place = {.family = from->ss_family, .port = address_port(from)};
+	if (from->ss_family == AF_INET) memcpy(place.address, &((const struct sockaddr_in *)from)->sin_addr, 4);
+	if (from->ss_family == AF_INET6) memcpy(place.address, &((const struct sockaddr_in6 *)from)->sin6_addr, 16);
+	return place;
+}
+
+static bool same_place(const struct place *a, const struct place *b) { return memcmp(a, b, sizeof *a) == 0; }
+
+/* Nobody outside knows the seed, so nobody can choose addresses that fall on one slot. */
+static uint64_t hash_of(const struct gate *gate, const struct place *place) {
+	uint64_t words[2], sum = gate->seed ^ ((uint64_t)place->family << 16 | place->port);
+	memcpy(words, place->address, sizeof words);
+	for (int i = 0; i < 3; i++) {
+		sum ^= sum >> 32;
+		sum *= 0x9e3779b97f4a7c15ULL;
+		sum ^= sum >> 29;
+		if (i < 2) sum += words[i] * gate->seed;
+	}
+	return sum;
+}
+
+void gate_know(struct gate *gate, const struct sockaddr_storage *places, size_t count) {
+	size_t slots = 16;
+	while (slots < 2 * count) slots *= 2;
+	struct known *known = calloc(1, sizeof *known + slots * sizeof *known->slots);
+	if (!known) return;
+	known->mask = slots - 1;
+	for (size_t i = 0; i < count; i++) {
+		struct place place = place_of(&places[i]);
+		if (place.family != AF_INET && place.family != AF_INET6) continue;
+		size_t at = hash_of(gate, &place) & known->mask;
+		while (known->slots[at].family && !same_place(&known->slots[at], &place)) at = (at + 1) & known->mask;
+		known->slots[at] = place;
+	}
+	free(__atomic_exchange_n(&gate->fresh, known, __ATOMIC_ACQ_REL));
+}
+
+static bool is_known(struct gate *gate, const struct place *place, uint64_t hash) {
+	if (__atomic_load_n(&gate->fresh, __ATOMIC_RELAXED)) {
+		free(gate->known);
+		gate->known = __atomic_exchange_n(&gate->fresh, NULL, __ATOMIC_ACQ_REL);
+	}
+	if (!gate->known) return false;
+	for (size_t at = hash & gate->known->mask; gate->known->slots[at].family; at = (at + 1) & gate->known->mask)
+		if (same_place(&gate->known->slots[at], place)) return true;
+	return false;
+}
+
+/* -- strangers */
+
+static void fill(struct bucket *bucket, double seconds) {
+	bucket->tokens += bucket->rate * seconds;
+	if (bucket->tokens > bucket->most) bucket->tokens = bucket->most;
+}
+
+static bool take(struct bucket *bucket) {
+	if (bucket->tokens < 1) return false;
+	bucket->tokens -= 1;
+	return true;
+}
+
+static struct guest *guest_at(struct gate *gate, const struct place *place, uint64_t hash, int64_t now) {
+	struct guest *guest = &gate->guests[(hash >> 40) % GUESTS];
+	bool there = guest->until > now && guest->until <= now + GATE_GUEST_MS; /* the clock may be set back */
+	if (!there) *guest = (struct guest){.place = *place};
+	return guest;
+}
+
+static bool is_guest(const struct guest *guest, const struct place *place) {
+	return guest->until && same_place(&guest->place, place);
+}
+
+/* A remote has proved that it is there. */
+static void take_in(struct guest *guest, const struct place *place, int64_t now) {
+	*guest = (struct guest){*place, now + GATE_GUEST_MS, true};
+}
+
+static bool receive_stranger(struct gate *gate, struct guest *guest, const struct place *place, bool may_come, int64_t now) {
+	double seconds = (double)(now - gate->filled) / 1000;
+	if (seconds < 0 || seconds >= 0.001) {
+		fill(&gate->places, seconds < 0 ? 0 : seconds);
+		fill(&gate->packets, seconds < 0 ? 0 : seconds);
+		gate->filled = now;
+	}
+	if (!is_guest(guest, place)) {
+		if (guest->until || !may_come || !take(&gate->places)) return false;
+		*guest = (struct guest){*place, now + GATE_GUEST_MS, false};
+	}
+	return guest->proven || take(&gate->packets);
+}
+
+/* -- packets */
+
+static uint64_t number_at(const unsigned char *at, int bytes) {
+	uint64_t number = 0;
+	for (int i = 0; i < bytes; i++) number = number << 8 | at[i];
+	return number;
+}
+
+static struct remote *remote_of(struct gate *gate, uint64_t node) {
+	struct remote key = {.node = node};
+	return gate->remote_count ? bsearch(&key, gate->remotes, gate->remote_count, sizeof key, by_node) : NULL;
+}
+
+bool gate_pass(struct gate *gate, const struct sockaddr_storage *from, const unsigned char *packet, size_t length,
+               int64_t now) {
+	bool fragment = length > SOURCE && packet[SOURCE] == FRAGMENT;
+	if (length < (fragment ? FRAGMENT_LEAST : PACKET_LEAST)) return refuse(&gate->counts.foreign);
+	uint64_t to = number_at(packet + DESTINATION, 5);
+	struct remote *sender = NULL;
+	if (gate->closed) {
+		if (!fragment) sender = remote_of(gate, number_at(packet + SOURCE, 5));
+		if ((!fragment && !sender) || (to != gate->self && !remote_of(gate, to))) return refuse(&gate->counts.foreign);
+	}
+	struct place place = place_of(from);
+	uint64_t hash = hash_of(gate, &place);
+	bool known = is_known(gate, &place, hash);
+	bool hello = sender && to == gate->self && length >= HELLO_LEAST && (packet[FLAGS] & FLAGS_MASK) == 0 &&
+	             (packet[VERB] & VERB_MASK) == VERB_HELLO;
+	if (known && !hello) return true;
+	struct guest *guest = guest_at(gate, &place, hash, now);
+	if (hello) {
+		if (!gate->authentic(gate->context, sender->index, packet, length)) return refuse(&gate->counts.forged);
+		uint64_t time = number_at(packet + HELLO_TIME, 8);
+		if (time > sender->newest) {
+			sender->newest = time;
+			if (!known) take_in(guest, &place, now);
+			return true;
+		}
+		if (known) return true;
+	}
+	bool may_come = !(gate->closed && fragment); /* who has sent nothing else has no use for it */
+	return receive_stranger(gate, guest, &place, may_come, now) || refuse(&gate->counts.strangers);
+}
