@@ -9,6 +9,7 @@
 # make check-iso            boots that image (or ISO=FILE) in QEMU under BIOS and UEFI, and two of it with traffic
 # make test-image           everything there is to test of it: that, installation, NAT, power cuts, smoketest; hours
 # make iso-vyos             a VyOS image with all of it; BRANCH=rolling|circinus|sagitta (docs/vyos.md)
+# make vyos-packages        an apt repository for it from packages that were built from VyOS's sources; PACKAGES=DIR VYOS_BUILD=DIR
 # make lab                  two routers to work in by hand
 # make bench-engines        ENGINES="/path/zerotier-one ztnode": throughput of one instance of each
 # make bench-shell          start of the shell and its own share of a commit
@@ -31,7 +32,7 @@ TOOLS := $(shell cat lab/host-packages.txt) build-essential debhelper dh-python 
 export PYTHONPATH := python:packages/ztsh:.
 export PYTHONDONTWRITEBYTECODE := 1
 
-.PHONY: bench-uplinks demo test test-attack test-faults smoketest reference debs lab fuzz bench-engines bench-shell bench-faults bench-roaming bench-probes bench-chaos iso iso-vyos check-iso test-image tools clean check-root
+.PHONY: bench-uplinks demo test test-attack test-faults smoketest reference debs lab fuzz bench-engines bench-shell bench-faults bench-roaming bench-probes bench-chaos iso iso-vyos vyos-packages check-iso test-image tools clean check-root
 
 check-root:
 	@[ "$$(id -u)" = 0 ] || { echo "make: this needs root; use sudo"; exit 1; }
@@ -122,6 +123,10 @@ check-iso test-image: check-root
 # IMAGE_ARGS=--dry-run goes as far as VyOS's own dry run does.
 iso-vyos: $(if $(findstring --dry-run,$(IMAGE_ARGS)),,debs)
 	@PYTHONPATH=vyos-build $(PYTHON) -m builder.image --branch $(BRANCH) $(IMAGE_ARGS)
+
+# LEAVE_OUT=all makes the repository without what is missing.
+vyos-packages: tools
+	@PYTHONPATH=vyos-build $(PYTHON) -m builder.packages --debs "$(PACKAGES)" --leave-out "$(LEAVE_OUT)" $(PACKAGES_ARGS)
 
 # A minute each where nobody says otherwise.
 FUZZ_SECONDS = $(if $(filter file,$(origin SECONDS)),60,$(SECONDS))

@@ -1,4 +1,4 @@
-"""Empty Debian packages."""
+"""Debian packages with little in them."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ import subprocess
 from pathlib import Path
 
 
-def make_deb(into: Path, package: str, version: str, architecture: str = "amd64") -> Path:
-    """A package without files."""
+def make_deb(into: Path, package: str, version: str, architecture: str = "amd64", fields: str = "") -> Path:
+    """A package without files; ``fields`` are further lines of its control file."""
     tree = into / f".{package}"
-    (tree / "DEBIAN").mkdir(parents=True)
+    (tree / "DEBIAN").mkdir(parents=True, exist_ok=True)
     (tree / "DEBIAN/control").write_text(
         f"Package: {package}\nVersion: {version}\nArchitecture: {architecture}\n"
-        "Maintainer: Test <test@example.com>\nDescription: test\n"
+        f"Maintainer: Test <test@example.com>\n{fields}Description: test\n"
     )
     path = into / f"{package}_{version}_{architecture}.deb"
     subprocess.run(["dpkg-deb", "--build", "--root-owner-group", str(tree), str(path)], check=True, capture_output=True)

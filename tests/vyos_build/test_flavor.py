@@ -29,6 +29,12 @@ def test_it_parses_and_has_what_it_must(vyos_build: Path) -> None:
     assert all(set(include) == {"path", "data"} for include in parsed["includes_chroot"])
 
 
+def test_a_kernel_of_debian() -> None:
+    parsed = tomllib.loads(flavor.compose(["ztnode"], "x", kernel="linux-image-6.1.0-40-amd64"))
+    assert (parsed["kernel_version"], parsed["kernel_flavor"]) == ("6.1.0-40", "amd64")
+    assert "kernel_version" not in tomllib.loads(flavor.compose(["ztnode"], "x"))
+
+
 def test_zerotier_ones_own_unit_is_masked(files: dict[str, str]) -> None:
     assert files["etc/systemd/system/zerotier-one.service"] == ""  # an empty unit file masks
 

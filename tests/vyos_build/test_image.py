@@ -89,6 +89,23 @@ def test_from_packages_to_the_image(
     assert "I: building zerotier-multi" in capsys.readouterr().out
 
 
+def test_a_repository_on_this_machine(place: Path) -> None:
+    """VyOS's program gets it over HTTP with its key, and the kernel that its manifest says."""
+    (place / "repository").mkdir()
+    (place / "repository/key.asc").write_text("key")
+    kernel = {"wanted": "linux-image-6.6.58-vyos", "taken": "linux-image-6.1.0-40-amd64"}
+    (place / "repository/manifest.json").write_text(json.dumps({"kernel": kernel}))
+    write(place / "vyos-build", {"build-vyos-image": STAND_IN.replace("[ -f data", """\
+echo "I: $*"
+key=$(echo "$*" | sed 's/.*--custom-apt-key=\\([^ ]*\\).*/\\1/'); [ "$(cat $key)" = key ]
+mirror=$(echo "$*" | sed 's/.*--vyos-mirror=\\([^ ]*\\).*/\\1/'); python3 -c "import urllib.request as u, sys; assert b'taken' in u.urlopen(sys.argv[1]).read()" $mirror/manifest.json
+grep -q 'kernel_version = "6.1.0-40"' "$VYOS_BUILD_FLAVORS_DIR/zerotier-multi.toml"
+[ -f data""", 1)})
+    order = Order(BRANCHES["circinus"], dry_run=True, mirrors={"vyos-mirror": f"file:{place}/repository"}, version="")
+    assert build(place, order) is None
+    assert "I: --vyos-mirror=http://127.0.0.1:" in (place / "work/image.log").read_text()
+
+
 def test_dry_run_needs_no_network_and_no_packages(place: Path) -> None:
     shutil.rmtree(place / "debs")
     assert build(place, Order(BRANCHES["circinus"], dry_run=True, mirrors={}, version="")) is None
@@ -223,6 +240,12 @@ def test_the_container_writes_where_it_must_only(tmp_path: Path) -> None:
     assert command[-5:] == [
         "vyos/vyos-build:circinus", "sudo", "env", f"VYOS_BUILD_FLAVORS_DIR={tmp_path}/f", "./build-vyos-image"
     ]  # fmt: skip
+
+
+def test_the_container_sees_a_repository_on_this_machine(tmp_path: Path) -> None:
+    command = workshop.Container("circinus").command(["true"], tmp_path, tmp_path, {}, loopback=True)
+    assert "--network=host" in command
+    assert not [word for word in command if word.startswith("--sysctl")]  # docker refuses both together
 
 
 def test_reach_tells_a_login_from_a_refusal(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -40,14 +40,20 @@ def default_config(tree: Path) -> str:
     raise BuildError(f"{tree} has no default configuration; give a whole vyos-build tree in VYOS_BUILD")
 
 
-def compose(packages: Iterable[str], config: str, source: Path = FLAVOR) -> str:
-    """The flavor as TOML: its head, our packages, every file of ``includes.chroot``, the default configuration."""
+def compose(packages: Iterable[str], config: str, source: Path = FLAVOR, kernel: str = "") -> str:
+    """The flavor as TOML: its head, our packages, every file of ``includes.chroot``, the default configuration.
+
+    ``kernel`` names the kernel's package where it is not the one of vyos-build.
+    """
     root = source / "includes.chroot"
     parts = [
         (source / "flavor.toml").read_text(),
         f"packages = {json.dumps(sorted(packages))}\n",
         f"default_config = {_string(config)}\n",
     ]
+    if kernel:
+        version, _, kind = kernel.removeprefix("linux-image-").rpartition("-")
+        parts.append(f"kernel_version = {_string(version)}\nkernel_flavor = {_string(kind)}\n")
     for path in sorted(path for path in root.rglob("*") if path.is_file()):
         place = path.relative_to(root).as_posix()
         parts.append(f"\n[[includes_chroot]]\npath = {_string(place)}\ndata = {_string(path.read_text())}\n")

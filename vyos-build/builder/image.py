@@ -12,13 +12,15 @@ import contextlib
 import shutil
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from builder import flavor, manifest, overlay, reach, sources, workshop, worktree, zerotier_one
 from builder.branches import BRANCHES, Branch, Defaults, read_defaults
 from builder.debs import Deb, find, preferences
 from builder.errors import BuildError
+from builder.local_mirror import LocalMirror, served
 from builder.log import Log
 from builder.pins import Pins, read_pins
 from builder.places import DEBS, HOUSE, WORK
@@ -37,22 +39,37 @@ class Order:
     dry_run: bool
     mirrors: dict[str, str]
     version: str
+    keys: tuple[Path, ...] = ()  # of the repositories that vyos-build has none for
 
     def options(self) -> list[str]:
         """The same as options of VyOS's program."""
         words = [f"--{name}={url}" for name, url in self.mirrors.items()]
         words += ["--build-type=release", f"--version={self.version}"] if self.version else []
+        words += [f"--custom-apt-key={key}" for key in self.keys]
         return words + (["--dry-run", "--debug"] if self.dry_run else [])
 
 
 def build(order: Order, pins: Pins, log: Log, work: Path = WORK, debs: Path = DEBS) -> Path | None:
     """Everything from sources to the published image; None after a dry run. Raises :class:`BuildError`."""
+    with served(order.mirrors.get("vyos-mirror", "")) as mirror:
+        return _build(order, pins, log, work, debs, mirror)
+
+
+def _build(order: Order, pins: Pins, log: Log, work: Path, debs: Path, mirror: LocalMirror | None) -> Path | None:
     check_tools()
+    flavors = work / "flavors"
+    flavors.mkdir(parents=True, exist_ok=True)
+    if mirror:
+        # Beside the flavor, so that a container finds it too.
+        key = Path(shutil.copyfile(mirror.key, flavors / mirror.key.name))
+        order = replace(order, mirrors={**order.mirrors, "vyos-mirror": mirror.url}, keys=(key,))
     tree = sources.vyos_build(order.branch, work, log)
     defaults = read_defaults(tree, order.branch)
     shop = workshop.choose(defaults.branch)
     shop.check()
-    told = provenance(order, pins, tree)
+    told: dict[str, Any] = provenance(order, pins, tree)
+    if mirror:
+        told["packages built here"] = mirror.manifest
     log.step(f"vyos-build {told['vyos-build']}")
     given: list[Deb] = []
     if not order.dry_run:
@@ -64,14 +81,14 @@ def build(order: Order, pins: Pins, log: Log, work: Path = WORK, debs: Path = DE
     sources.vyos_1x_beside(tree, defaults, log)
     if order.branch.overlay:
         given += overlaid(order, pins, shop, work, log)
-    flavors = work / "flavors"
-    flavors.mkdir(parents=True, exist_ok=True)
     names = [*order.branch.packages, "zerotier-one", "python3-systemd"]
-    (flavors / f"{flavor.NAME}.toml").write_text(flavor.compose(names, flavor.default_config(tree)))
+    (flavors / f"{flavor.NAME}.toml").write_text(
+        flavor.compose(names, flavor.default_config(tree), kernel=mirror.kernel if mirror else "")
+    )
     with placed(tree, given, defaults):
         log.step("VyOS's program goes through its dry run" if order.dry_run else "VyOS's program builds the image")
         argv = ["./build-vyos-image", *order.options(), flavor.NAME]
-        command = shop.command(argv, tree, tree, {"VYOS_BUILD_FLAVORS_DIR": flavors})
+        command = shop.command(argv, tree, tree, {"VYOS_BUILD_FLAVORS_DIR": flavors}, loopback=mirror is not None)
         log.run("build-vyos-image", command, everything=order.dry_run)
     if order.dry_run:
         return None
@@ -189,7 +206,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--version", default="", help="version of a release build; without it a development build")
     mirrors = ("vyos-mirror", "debian-mirror", "debian-security-mirror")
     for name in mirrors:
-        parser.add_argument(f"--{name}", metavar="URL", help="instead of VyOS's default")
+        parser.add_argument(f"--{name}", metavar="URL", help="instead of VyOS's default; VyOS's may be file:DIR")
     chosen = vars(parser.parse_args(arguments))
     urls = {name: url for name in mirrors if (url := chosen[name.replace("-", "_")])}
     order = Order(BRANCHES[chosen["branch"]], chosen["dry_run"], urls, chosen["version"])

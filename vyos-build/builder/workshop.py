@@ -33,10 +33,13 @@ class Workshop(ABC):
         """Raises :class:`BuildError` when something is missing that no network brings."""
 
     @abstractmethod
-    def command(self, argv: Sequence[str], inside: Path, writes: Path, env: Mapping[str, Path]) -> list[str]:
+    def command(
+        self, argv: Sequence[str], inside: Path, writes: Path, env: Mapping[str, Path], loopback: bool = False
+    ) -> list[str]:
         """The command that runs ``argv`` as root inside a directory.
 
-        It may write below ``writes``, and finds the directories that ``env`` names.
+        It may write below ``writes``, finds the directories that ``env`` names, and with ``loopback`` what is served on
+        this machine's loopback.
         """
 
 
@@ -55,10 +58,14 @@ class Container(Workshop):
     def check(self) -> None:
         return
 
-    def command(self, argv: Sequence[str], inside: Path, writes: Path, env: Mapping[str, Path]) -> list[str]:
+    def command(
+        self, argv: Sequence[str], inside: Path, writes: Path, env: Mapping[str, Path], loopback: bool = False
+    ) -> list[str]:
         reads = [f"--volume={path}:{path}:ro" for path in env.values()]
+        # Docker sets no sysctl in the network of its host.
+        network = "--network=host" if loopback else "--sysctl=net.ipv6.conf.lo.disable_ipv6=0"
         return [
-            "docker", "run", "--rm", "--privileged", "--sysctl=net.ipv6.conf.lo.disable_ipv6=0",
+            "docker", "run", "--rm", "--privileged", network,
             f"--volume={writes}:{writes}", *reads, f"--workdir={inside}", self._image,
             "sudo", "env", *_assignments(env), *argv,
         ]
@@ -80,7 +87,9 @@ class Native(Workshop):
                 f"install them with: apt install {' '.join(missing)}"
             )
 
-    def command(self, argv: Sequence[str], inside: Path, writes: Path, env: Mapping[str, Path]) -> list[str]:
+    def command(
+        self, argv: Sequence[str], inside: Path, writes: Path, env: Mapping[str, Path], loopback: bool = False
+    ) -> list[str]:
         return ["env", f"--chdir={inside}", f"PATH={SYSTEM_PATH}", *_assignments(env), *argv]
 
 

@@ -1,0 +1,225 @@
+"""A repository from packages that were built: what lacks is named, what is left out is stood for, apt can use it."""
+
+from __future__ import annotations
+
+import json
+import lzma
+import subprocess
+import urllib.error
+import urllib.request
+from pathlib import Path
+
+import pytest
+from builder import packages
+from builder.archive import newest_kernel
+from builder.control import Relation, Stock, clauses, stanzas
+from builder.errors import BuildError
+from builder.gaps import find_gaps
+from builder.local_mirror import served
+from builder.log import Log
+from builder.repository import read_given
+from builder.stand_in import NAME
+from builder.wanted import sources_of
+from tests.vyos_build.conftest import VYOS_BUILD, write
+from tests.vyos_build.debs import make_deb
+
+DEBIAN = """Package: frr
+Version: 8.4.4-1
+
+Package: dialog
+Version: 1.3
+
+Package: exim4
+Version: 4.96
+Provides: mail-transport-agent
+
+Package: libssl3t
+Version: 3.0
+Provides: libssl3 (= 3.0)
+
+Package: linux-image-amd64
+Version: 6.1.9
+Depends: linux-image-6.1.0-9-amd64 (= 6.1.9)
+
+Package: linux-image-amd64
+Version: 6.1.40
+Depends: linux-image-6.1.0-40-amd64 (= 6.1.40)
+"""
+LISTS = {
+    "data/live-build-config/package-lists/base.list.chroot": "dialog\n# no package\nvyos-1x\n",
+    "data/build-types/development.toml": 'packages = ["vyos-1x-smoketest"]\n',
+    "scripts/package-build/telegraf/package.toml":
+        '[[packages]]\nname = "telegraf"\nscm_url = "https://example.com/telegraf.git"\n',
+}
+DEPENDS = "Depends: dialog, frr (>= 9.1), telegraf (>= 1.20), mail-transport-agent, libssl3 (>= 2), vyatta-op | vyatta-cfg\n"
+
+
+@pytest.fixture
+def place(tmp_path: Path, vyos_build: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A tree like vyos-build, packages built for it, and a mirror of Debian, all of them files."""
+    areas = ("main", "contrib", "non-free", "non-free-firmware")
+    for mirror, suite in (("debian", "bookworm"), ("debian", "bookworm-updates"), ("security", "bookworm-security")):
+        for area in areas:
+            text = DEBIAN if (suite, area) == ("bookworm", "main") else ""
+            path = tmp_path / mirror / f"dists/{suite}/{area}/binary-amd64/Packages.xz"
+            path.parent.mkdir(parents=True)
+            path.write_bytes(lzma.compress(text.encode()))
+    defaults = VYOS_BUILD["data/defaults.toml"] + 'kernel_version = "6.6.58"\nkernel_flavor = "vyos"\n'
+    for name in ("debian", "security"):
+        defaults = defaults.replace(f"http://127.0.0.1:9/{name}", (tmp_path / name).as_uri())
+    write(vyos_build, {**LISTS, "data/defaults.toml": defaults, "data/architectures/amd64.toml": "packages = []\n"})
+    built = tmp_path / "built"
+    built.mkdir()
+    make_deb(built, "vyos-1x", "1.5", fields=DEPENDS)
+    make_deb(built, "vyos-1x-smoketest", "1.5", "all", "Depends: vyos-1x\n")
+    make_deb(built, "vyatta-cfg", "0.1")
+    make_deb(built, "vyatta-cfg-dbgsym", "0.1")
+    make_deb(built, "unused", "1", fields="Depends: not-there\n")
+    monkeypatch.setenv("VYOS_BUILD", str(vyos_build))
+    return tmp_path
+
+
+def make(place: Path, *leave_out: str) -> list[str]:
+    log = Log(place / "log")
+    gaps = packages.make(place / "built", leave_out, log, place / "out/repository", {})
+    return [str(gap.relation) for gap in gaps]
+
+
+def test_what_is_missing_is_named_with_where_to_get_it(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(BuildError) as refused:
+        make(place)
+    assert str(refused.value) == (
+        f"2 packages are missing: build them from their sources and put them into {place}/built, "
+        "or make an image without them: LEAVE_OUT=all, or names with commas between"
+    )
+    said = [line.partition("] ")[2] for line in capsys.readouterr().out.splitlines()]
+    assert said[-2:] == [
+        "missing: frr (>= 9.1) for vyos-1x; Debian has 8.4.4-1; look for its source at https://github.com/vyos",
+        "missing: telegraf (>= 1.20) for vyos-1x; Debian has none; vyos-build takes it from https://example.com/telegraf.git",
+    ]
+    assert not (place / "out/repository").exists()
+    with pytest.raises(BuildError, match="^1 packages are missing"):
+        make(place, "frr")
+
+
+def test_apt_installs_from_it(place: Path) -> None:
+    """apt itself takes the repository by its signature, and meets every dependency, by the stand-in too."""
+    assert make(place, "all") == ["frr (>= 9.1)", "telegraf (>= 1.20)"]
+    manifest = json.loads((place / "out/repository/manifest.json").read_text())
+    assert manifest["kernel"] == {"wanted": "linux-image-6.6.58-vyos", "taken": "linux-image-6.1.0-40-amd64"}
+    assert manifest["left out"] == [
+        {"package": "frr (>= 9.1)", "asked for by": ["vyos-1x"], "instead": "Debian's 8.4.4-1"},
+        {"package": "telegraf (>= 1.20)", "asked for by": ["vyos-1x"], "instead": "nothing"},
+    ]
+    assert set(manifest["built"]) == {"vyos-1x", "vyos-1x-smoketest", "vyatta-cfg", "unused"}
+    # What Debian gives, as another repository without signature.
+    debian = place / "small"
+    debian.mkdir()
+    for name, fields in (("dialog", ""), ("frr", ""), ("exim4", "Provides: mail-transport-agent, libssl3 (= 3)\n")):
+        make_deb(debian, name, "8.4.4-1", fields=fields)
+    with (debian / "Packages").open("wb") as index:
+        scan = ["dpkg-scanpackages", "--multiversion", "."]
+        subprocess.run(scan, cwd=debian, stdout=index, check=True, stderr=subprocess.DEVNULL)
+    ours = place / "out/repository"
+    apt = _apt(place, f"deb [trusted=yes] file:{debian} ./", f"deb [signed-by={ours}/key.asc] file:{ours} circinus main")
+    subprocess.run([*apt, "update"], check=True, capture_output=True)
+    said = subprocess.run([*apt, "--simulate", "install", "vyos-1x-smoketest"], capture_output=True, text=True, check=True)
+    installed = {line.split()[1] for line in said.stdout.splitlines() if line.startswith("Inst ")}
+    assert installed == {"vyos-1x-smoketest", "vyos-1x", "vyatta-cfg", "dialog", "frr", "exim4", NAME}
+
+
+def _apt(place: Path, *sources: str) -> list[str]:
+    """apt-get on a machine of its own, where nothing is installed."""
+    root = place / "machine"
+    for folder in ("etc/preferences.d", "etc/apt.conf.d", "etc/sources.list.d", "state/lists/partial", "cache/archives/partial"):
+        (root / folder).mkdir(parents=True)
+    (root / "etc/sources.list").write_text("".join(f"{line}\n" for line in sources))
+    (root / "status").touch()
+    options = {
+        "Dir::Etc": root / "etc", "Dir::State": root / "state", "Dir::State::status": root / "status",
+        "Dir::Cache": root / "cache", "APT::Architecture": "amd64", "APT::Sandbox::User": "root",
+    }  # fmt: skip
+    return ["apt-get", *(f"-o{name}={value}" for name, value in options.items())]
+
+
+def test_the_newest_of_a_package_is_taken_and_a_damaged_one_named(place: Path) -> None:
+    make_deb(place / "built", "vyatta-cfg", "0.10")
+    versions = {package.name: package.stanza["Version"] for package in read_given(place / "built")}
+    assert versions["vyatta-cfg"] == "0.10"
+    (place / "built/half.deb").write_text("no package")
+    with pytest.raises(BuildError, match=r"half\.deb is no Debian package that can be read; build it again, or take it away$"):
+        read_given(place / "built")
+
+
+def test_a_repository_is_replaced_whole(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    make(place, "all")
+    before = (place / "out/repository/key.asc").read_bytes()
+    monkeypatch.setattr("builder.repository._sign", lambda root, suite: (_ for _ in ()).throw(BuildError("no")))
+    with pytest.raises(BuildError):
+        make(place, "all")
+    assert (place / "out/repository/key.asc").read_bytes() == before
+    assert [path.name for path in (place / "out").iterdir()] == ["repository"]
+
+
+def test_it_is_served_while_an_image_is_built(place: Path) -> None:
+    make(place, "all")
+    with served(f"file://{place}/out/repository") as mirror:
+        assert mirror is not None
+        assert mirror.kernel == "linux-image-6.1.0-40-amd64"
+        url = f"{mirror.url}/dists/circinus/InRelease"
+        assert urllib.request.urlopen(url, timeout=5).read().startswith(b"-----BEGIN PGP SIGNED MESSAGE-----")
+    with pytest.raises(urllib.error.URLError):
+        urllib.request.urlopen(url, timeout=5)
+    with served("http://192.0.2.1/vyos") as none:
+        assert none is None
+    with pytest.raises(BuildError, match=f"^{place} is no repository that can be used"), served(f"file:{place}"):
+        pass
+
+
+def test_wrong_places(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(BuildError, match=r"^/nowhere is no directory; name one with the packages that were built: PACKAGES=<dir>$"):
+        packages.make(Path("/nowhere"), (), Log(place / "log"), place / "out", {})
+    monkeypatch.delenv("VYOS_BUILD")
+    with pytest.raises(BuildError, match="^VYOS_BUILD must name a vyos-build work tree"):
+        make(place)
+
+
+@pytest.mark.parametrize(("clause", "met"), [
+    ("frr", True), ("frr (>= 8)", True), ("frr (>= 9.1)", False), ("frr (= 8.4.4-1)", True), ("frr (<< 8)", False),
+    ("frr:any (>= 8.4)", True), ("none | frr", True), ("none", False), ("mail-transport-agent", True),
+    ("mail-transport-agent (>= 1)", False), ("libssl3 (>= 2)", True), ("libssl3 (>> 3.0)", False),
+])  # fmt: skip
+def test_a_dependency_is_met_by_debian_s_rules(clause: str, met: bool) -> None:
+    stock = Stock()
+    stock.add(stanzas(DEBIAN))
+    assert stock.meets(clauses(clause)[0]) is met
+
+
+_FOUR = """Package: aa
+Version: 1
+Depends: bb,
+ cc
+
+Package: bb
+Version: 1
+
+Package: dd
+Version: 1
+Depends: ee
+"""
+
+
+def test_only_what_the_image_would_have_is_looked_into() -> None:
+    given = list(stanzas(_FOUR))
+    gaps = find_gaps({"aa": "list"}, given, Stock())
+    assert [(gap.relation, gap.askers) for gap in gaps] == [(Relation("cc"), ("aa",))]
+
+
+def test_the_newest_kernel_of_debian() -> None:
+    assert newest_kernel(list(stanzas(DEBIAN))) == "linux-image-6.1.0-40-amd64"
+    assert newest_kernel([]) == ""
+
+
+def test_a_recipe_that_cannot_be_read_is_no_hint(vyos_build: Path) -> None:
+    write(vyos_build, {"scripts/package-build/telegraf/package.toml": "packages = 3\n"})
+    assert sources_of(vyos_build, "telegraf") == []
