@@ -26,8 +26,17 @@ FILE = names.STATE_FILE.parent / "hosts.json"
 def read_hosts(path: Path = FILE) -> dict[str, tuple[str, ...]]:
     """What zerotier-pathd has written down; nothing where it has not yet."""
     return {
-        name: tuple(map(str, addresses)) for name, addresses in memory.load(path).items() if isinstance(addresses, list)
+        name: tuple(a for a in addresses if _is_address(a))
+        for name, addresses in memory.load(path).items()
+        if isinstance(addresses, list)
     }
+
+
+def _is_address(value: object) -> bool:
+    try:
+        return isinstance(value, str) and str(ipaddress.ip_address(value)) == value
+    except ValueError:
+        return False
 
 
 def store_hosts(hosts: Hosts, path: Path = FILE) -> list[str]:

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass, fields
-from typing import Any
+from functools import cache
+from typing import Any, get_args, get_origin, get_type_hints
 
 SCHEMA = 1
 CLAMP_TO_PMTU, NO_CLAMP = "clamp-mss-to-pmtu", "disable"  # adjust-mss, where it is no number
@@ -137,7 +138,7 @@ def from_json(text: str) -> Plan:
     """Read a plan file's text. Raises :class:`PlanError` for a truncated, foreign or newer one."""
     try:
         data = json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise PlanError(f"not a whole JSON document ({error})") from None
     if not isinstance(data, dict) or data.pop("schema", None) != SCHEMA:
         raise PlanError(f"not a plan of schema {SCHEMA}")
@@ -153,4 +154,22 @@ def _build(kind: type, data: dict[str, Any]) -> Any:
     unknown = set(data) - {f.name for f in fields(kind)}
     if unknown:
         raise TypeError(f"unknown field {sorted(unknown)[0]}")
-    return kind(**{key: tuple(value) if isinstance(value, list) else value for key, value in data.items()})
+    made = kind(**{key: tuple(value) if isinstance(value, list) else value for key, value in data.items()})
+    for name, hint in _hints(kind).items():
+        if not _fits(getattr(made, name), hint):
+            raise TypeError(f"{name} is of another type")
+    return made
+
+
+@cache
+def _hints(kind: type) -> dict[str, Any]:
+    return get_type_hints(kind)
+
+
+def _fits(value: Any, hint: Any) -> bool:
+    """Whether a value is of a type that a field of a plan has."""
+    if get_origin(hint) is tuple:
+        return isinstance(value, tuple) and all(_fits(item, get_args(hint)[0]) for item in value)
+    if get_args(hint):  # one of several
+        return any(_fits(value, choice) for choice in get_args(hint))
+    return isinstance(value, hint) and (hint is bool or not isinstance(value, bool))

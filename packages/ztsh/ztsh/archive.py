@@ -5,10 +5,12 @@ Revision 0 is the newest, which is the running configuration; ``rollback`` count
 
 from __future__ import annotations
 
+import errno
 import gzip
 import json
 import os
 import re
+import zlib
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -17,6 +19,8 @@ from ztsh import places
 from ztsh.store import Replacement, group_id
 
 KEEP = 100  # commits
+_LIMIT = 1 << 24  # characters of one
+_LAST_TIME = 253_370_764_800  # the last year that datetime knows
 NAME = re.compile(r"commit-([0-9]{8})\.gz")
 _HEADER = "// commit: "
 
@@ -32,13 +36,19 @@ class Revision:
     comment: str
 
     def text(self) -> str:
-        """The configuration that it left. Raises OSError or EOFError for a file that cannot be read."""
+        """The configuration that it left. Raises OSError for a file that cannot be read."""
         return _read(self.file)
 
 
 def _read(path: Path) -> str:
-    with gzip.open(path, "rt") as file:
-        return file.read()
+    try:
+        with gzip.open(path, "rt", encoding="utf-8") as file:
+            text = file.read(_LIMIT + 1)
+    except (EOFError, zlib.error, UnicodeDecodeError) as error:
+        raise OSError(errno.EIO, f"no whole commit: {error}") from None
+    if len(text) > _LIMIT:
+        raise OSError(errno.EFBIG, "larger than any configuration")
+    return text
 
 
 def _files() -> list[Path]:
@@ -55,10 +65,23 @@ def revisions() -> list[Revision]:
     for path in _files():
         try:
             header = json.loads(_read(path).partition("\n")[0].removeprefix(_HEADER))
-            found.append(Revision(path, header["time"], header["user"], header["via"], header["comment"]))
-        except (OSError, EOFError, ValueError, KeyError, TypeError):
+            words = (_printable(header[key]) for key in ("user", "via", "comment"))
+            found.append(Revision(path, _time(header["time"]), *words))
+        except (OSError, ValueError, KeyError, TypeError, RecursionError):
             continue
     return found
+
+
+def _time(value: object) -> float:
+    """Seconds since the epoch that a calendar has. Raises ValueError."""
+    if not isinstance(value, (int, float)) or not 0 <= value < _LAST_TIME:
+        raise ValueError(value)
+    return float(value)
+
+
+def _printable(value: object) -> str:
+    """A word of a header as it may be shown; commits of earlier versions may hold anything."""
+    return "".join(char if char.isprintable() else "?" for char in str(value))
 
 
 def add(text: str, time: float, user: str, via: str, comment: str) -> None:

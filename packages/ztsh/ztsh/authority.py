@@ -260,7 +260,7 @@ class Authority:
             try:
                 good = revision.text()
                 config = read_config(good, self._schema, [])
-            except (OSError, EOFError, UnicodeDecodeError, SessionError):
+            except (OSError, SessionError):
                 continue
             told.append(
                 f"{path} cannot be read ({why}); the commit of {archive.when(revision)} was carried out instead; "
@@ -299,7 +299,7 @@ class Authority:
         found = archive.revisions()
         try:
             known = found and read_config(found[0].text(), self._schema, []) == config
-        except (OSError, EOFError, SessionError):
+        except (OSError, SessionError):
             known = False
         if not known:
             self._archive(config, Request(via="boot-config-loader"))

@@ -14,7 +14,7 @@ from ztsh.schema import find, locate
 from ztsh.session import AlreadySet, NothingToDelete, Session, SessionError, read_config
 from ztsh.text import footer, render
 from ztsh.tree import exists, get
-from ztsh.words import split
+from ztsh.words import is_number, split
 
 HELP = {
     "comment": "Give a part of the configuration a comment",
@@ -224,7 +224,7 @@ class ConfMode:
                 return read_config(places.boot_file().read_text(), self.session.schema), None, "working and saved"
             except OSError as error:
                 raise SessionError(f"{places.boot_file()} cannot be read ({error.strerror})") from None
-        if len(words) > 2 or not all(word.isdigit() for word in words):
+        if len(words) > 2 or not all(map(is_number, words)):
             raise SessionError("Invalid compare command: use compare, compare saved, compare N or compare N M")
         old = self._revision(int(words[-1]))
         if len(words) == 1:
@@ -237,7 +237,7 @@ class ConfMode:
             raise SessionError(f"Invalid revision number {number}: must be 0 <= rev < {len(found)}")
         try:
             return read_config(found[number].text(), self.session.schema, [])
-        except (OSError, EOFError) as error:
+        except OSError as error:
             raise SessionError(f"revision {number} cannot be read ({error})") from None
 
     def _run(self, words: list[str]) -> str:
@@ -273,7 +273,7 @@ class ConfMode:
 
     def _commit_confirm(self, words: list[str]) -> str:
         minutes = 10
-        if words and words[0].isdigit():
+        if words and is_number(words[0]):
             minutes, words = int(words[0]), words[1:]
         if not 1 <= minutes <= MAX_CONFIRM:
             raise SessionError(f"commit-confirm {minutes} is not possible; give 1 to {MAX_CONFIRM} minutes")
@@ -331,7 +331,7 @@ class ConfMode:
         return self._load(words, "merge")
 
     def _rollback(self, words: list[str]) -> str:
-        if len(words) != 1 or not words[0].isdigit():
+        if len(words) != 1 or not is_number(words[0]):
             raise SessionError("Error: must include a revision # to rollback to")
         config = self._revision(int(words[0]))
         self.session.discard()

@@ -15,6 +15,7 @@ from ztsh.session import EMPTY, SessionError, active, read_config
 from ztsh.store import GROUP
 from ztsh.text import Entry, TextError, parse, render, set_commands, single_quoted
 from ztsh.tree import Tree, with_defaults
+from ztsh.words import is_number
 
 
 def show(arguments: Sequence[str]) -> int:
@@ -74,7 +75,7 @@ def _commits(arguments: Sequence[str], schema: Node) -> int:
     if arguments[0] == "log":
         print(boot_warning() + archive.log(found), end="")
         return 0
-    what, number = arguments[0], int(arguments[1]) if arguments[1].isdigit() else len(found)
+    what, number = arguments[0], int(arguments[1]) if is_number(arguments[1]) else len(found)
     if number >= len(found):
         print(f"there is no revision {arguments[1]}; revisions are 0 to {len(found) - 1}" if found else "no commits yet", file=sys.stderr)
         return 1
@@ -137,7 +138,8 @@ def _nested(entries: Sequence[Entry]) -> dict[str, Any]:
     for path, _line, valued in entries:
         here = result
         for word in path[: -2 if valued else None]:
-            here = here.setdefault(word, {})
+            below = here.setdefault(word, {})
+            here = below if isinstance(below, dict) else {}  # a name that has a value too; no schema allows that
         if valued:
             name, value = path[-2:]
             known = here.get(name)

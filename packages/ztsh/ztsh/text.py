@@ -36,7 +36,7 @@ class Parsed:
 
 _TOKEN = re.compile(
     r'"(?P<double>(?:[^"\\]|\\.)*)"|\'(?P<single>(?:[^\'\\]|\\.)*)\'|(?P<brace>[{}])|(?P<end>\n)|[ \t\r]+'
-    r"|//[^\n]*|/\*(?P<comment>.*?)\*/|(?P<word>[^\s{}\"']+)",
+    r"|//[^\n]*|/\*(?P<comment>.*?)\*/|(?P<open>/\*)|(?P<word>[^\s{}\"']+)",
     re.DOTALL,
 )
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f"}
@@ -51,7 +51,7 @@ def _tokens(text: str) -> Iterator[tuple[int, str, str]]:
     line, at = 1, 0
     while at < len(text):
         match = _TOKEN.match(text, at)
-        if match is None:
+        if match is None or match.lastgroup == "open":  # a quote or a comment that does not end
             raise TextError(f"line {line}: cannot be read from here on: {text[at : at + 20]!r}")
         kind = match.lastgroup
         if kind in ("double", "single"):

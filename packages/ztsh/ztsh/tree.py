@@ -19,7 +19,7 @@ Path = tuple[str, ...]
 
 def natural(text: str) -> list[tuple[int, int, str]]:
     """Sort key that puts zt2 before zt10."""
-    return [(0, int(part), "") if part.isdigit() else (1, 0, part) for part in re.split(r"([0-9]+)", text) if part]
+    return [(0, int(part), "") if part[0] in "0123456789" else (1, 0, part) for part in re.split(r"([0-9]+)", text) if part]
 
 
 def copy_tree(tree: Tree) -> Tree:

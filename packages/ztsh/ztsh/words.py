@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from dataclasses import dataclass
+
+
+def is_number(word: str) -> bool:
+    """Whether a word is a whole number, such as that of a revision."""
+    return re.fullmatch("[0-9]{1,9}", word) is not None
 
 
 class LineError(ValueError):

@@ -15,7 +15,7 @@ from pathlib import Path
 from ztsh import access, places
 from ztsh.confmode import ConfMode, Leave
 from ztsh.opmode import OpMode
-from ztsh.session import Session, SessionError, changed
+from ztsh.session import Session, SessionError, changed, check
 from ztsh.store import StoreError, write
 
 USAGE = "begin, end, set, delete, comment, copy, rename, show, compare, discard, commit, save, load, merge, confirm, commit-confirm, rollback"
@@ -88,11 +88,15 @@ def _session(file: Path) -> Session:
         with file.open() as text:
             if os.fstat(text.fileno()).st_uid != os.getuid():
                 raise FileNotFoundError
-            data = json.load(text)
+            changes = access.changes_from(json.load(text))
     except FileNotFoundError:
         raise SessionError("no session was begun by this process; call begin first") from None
+    except (ValueError, KeyError, TypeError, RecursionError):
+        raise SessionError("what this session was cannot be read; begin another one") from None
     session = Session()
-    wanted = changed(session.running, access.changes_from(data), session.schema)
+    for path in changes.added:
+        check(session.schema, path)
+    wanted = changed(session.running, changes, session.schema)
     session.candidate, session.comments = wanted.tree, wanted.comments
     return session
 

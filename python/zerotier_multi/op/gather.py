@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
+import re
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -157,12 +158,12 @@ def parse_unit(block: str, now: float) -> Unit:
         uptime=max(0.0, now - entered) if pid and entered else None,
         result=values.get("Result", ""),
         exit_status=_number(values.get("ExecMainStatus")),
-        cgroup_memory=int(memory) if memory.isdigit() and int(memory) < 1 << 60 else None,
+        cgroup_memory=number if (number := _number(memory)) and number < 1 << 60 else None,
     )
 
 
 def _number(text: str | None) -> int:
-    return int(text) if text and text.isdigit() else 0
+    return int(text) if text and re.fullmatch("[0-9]{1,20}", text) else 0
 
 
 def read_process(pid: int, proc: Path = Path("/proc")) -> Process | None:
@@ -218,14 +219,23 @@ def _ask_instances(instances: Sequence[InstancePlan]) -> dict[str, Answer]:
 def ask_instance(instance: InstancePlan) -> Answer:
     """Status, networks and peers as an instance tells them; nothing when it does not answer."""
     api = ZeroTierApi(Path(instance.home), instance.port, timeout=API_PATIENCE)
-    answer = Answer()
+    status, networks, peers = None, None, None
     try:
-        answer = replace(answer, status=api.status())
-        answer = replace(answer, networks=tuple(n for n in api.networks() if isinstance(n, dict)))
-        answer = replace(answer, peers=tuple(p for p in api.peers() if isinstance(p, dict)))
+        status = api.status()
+        networks = api.networks()
+        peers = api.peers()
     except (ApiError, TypeError, ValueError):
         pass
-    return answer
+    return understood(status, networks, peers)
+
+
+def understood(status: Any, networks: Any, peers: Any) -> Answer:
+    """Answers as they arrived, with what op mode can make use of; pure."""
+    return Answer(
+        status if isinstance(status, dict) else None,
+        tuple(p for p in peers if isinstance(p, dict)) if isinstance(peers, list) else None,
+        tuple(n for n in networks if isinstance(n, dict)) if isinstance(networks, list) else None,
+    )
 
 
 def _read_kernel() -> Kernel:

@@ -80,7 +80,9 @@ def live_address(peer: Mapping[str, Any], limit: int, now: float) -> str | None:
 
     A path that is not preferred is not in use: it was left because it is silent, or another one is better.
     """
-    best = [p for p in peer.get("paths") or () if p.get("preferred") and _alive(p, limit, now)]
+    told = peer.get("paths")
+    paths = [p for p in told if isinstance(p, dict)] if isinstance(told, list) else []
+    best = [p for p in paths if p.get("preferred") and _alive(p, limit, now)]
     return _endpoint(str(best[0].get("address", ""))) if best else None
 
 

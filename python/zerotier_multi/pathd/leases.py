@@ -19,7 +19,6 @@ _ISC = (
     "var/lib/dhcp/dhclient.leases",
 )
 _NETWORKD = ("run/systemd/netif/leases/{index}",)
-_LEASE = re.compile(r"^lease \{(.*?)^\}", re.MULTILINE | re.DOTALL)
 _LIMIT = 1 << 20  # bytes of a file that are read
 
 
@@ -45,7 +44,8 @@ def _networkd(text: str, _name: str) -> str | None:
 
 
 def _isc(text: str, name: str) -> str | None:
-    own = [block for block in _LEASE.findall(text) if f'interface "{name}";' in block]
+    blocks = (part.partition("\n}") for part in re.split(r"^lease \{", text, flags=re.MULTILINE)[1:])
+    own = [block for block, end, _rest in blocks if end and f'interface "{name}";' in block]
     return _first(re.findall(r"^\s*option routers ([^;]*);", own[-1], re.MULTILINE)) if own else None
 
 

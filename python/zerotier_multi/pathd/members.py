@@ -7,6 +7,7 @@ put to root's programs alone.
 from __future__ import annotations
 
 import json
+import re
 import selectors
 import socket
 from collections.abc import Callable, Iterable
@@ -213,7 +214,11 @@ def decode(received: bytes) -> Any | None:
     fields = {name.strip().lower(): value.strip() for name, _colon, value in (line.partition(":") for line in lines)}
     if first.split(" ")[1:2] != ["200"]:
         raise ValueError("refused")
-    length = int(fields["content-length"]) if fields.get("content-length", "").isdigit() else -1
+    told = fields.get("content-length", "")
+    length = int(told) if re.fullmatch("[0-9]{1,9}", told) else -1
     if not 0 <= length <= _LIMIT:
         raise ValueError("no length")
-    return json.loads(body[:length]) if len(body) >= length else None
+    try:
+        return json.loads(body[:length]) if len(body) >= length else None
+    except RecursionError:
+        raise ValueError("too deep") from None

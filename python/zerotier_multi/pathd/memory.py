@@ -13,7 +13,7 @@ def load(path: Path) -> dict[str, Any]:
     """What was written down; nothing where there is no file, or one that makes no sense."""
     try:
         data = json.loads(path.read_text())
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return {}
     return data if isinstance(data, dict) else {}
 

@@ -6,6 +6,7 @@ boot empties too.
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -51,6 +52,7 @@ class Since:
 
     def _load(self) -> dict[int, tuple[str, float]]:
         try:
-            return {int(path): (str(state), float(began)) for path, (state, began) in memory.load(self._path).items()}
-        except (ValueError, TypeError):
+            known = {int(path): (str(state), float(began)) for path, (state, began) in memory.load(self._path).items()}
+        except (ValueError, TypeError, OverflowError):
             return {}
+        return known if all(math.isfinite(began) for _state, began in known.values()) else {}
