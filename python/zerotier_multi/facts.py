@@ -106,11 +106,11 @@ def _vrfs() -> frozenset[str]:
 
 
 def _foreign_nexthops() -> tuple[int, ...]:
+    """Next hops of other programs in our range; where a bundle stands already, zerotier-pathd copes with them."""
+    standing = {plan.bundle for plan in published_plans()}
     rtnl = Rtnl()
     try:
-        _single, _groups, protocols = rtnl.nexthops()
+        _single, _groups, strays = rtnl.nexthops()
     finally:
         rtnl.close()
-    return tuple(
-        sorted(n for n, proto in protocols.items() if names.is_our_nexthop_id(n) and proto != names.RT_PROTO)
-    )
+    return tuple(sorted(n for n, s in strays.items() if not s.ours and names.bundle_of_nexthop(n) not in standing))

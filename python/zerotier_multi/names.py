@@ -84,6 +84,11 @@ def is_our_nexthop_id(number: int) -> bool:
     return number & NEXTHOP_ID_MASK == NEXTHOP_ID_BASE
 
 
+def first_group_id(number: int) -> int:
+    """The id that a plan gives the group, out of any id that the group may have."""
+    return number & ~0x3F
+
+
 def route_metric(prefix: str) -> int:
     """Metric of a route over a group: the one that the kernel prefers to all others, 0 for IPv4 and 1 for IPv6.
 
@@ -124,4 +129,7 @@ def uplink_table(bundle: str, instance: int, device: int) -> int:
 # distance 0 of a kernel route (zebra reads a distance out of the first byte of a kernel metric).
 SEEN_METRIC = 0xFFFFFF
 DEVICE_GROUP = 122  # link group of the devices ztN that we made, and so may delete
-GROUP_ALTERNATE = 33  # added to a group's id: a second group while the first is replaced by one of another size
+# Added to a group's id, where that is taken by another program or by a group of ours that is to be replaced by one of
+# another size: what the 6 bits of an instance leave.
+GROUP_ALTERNATE = MAX_INSTANCES + 1
+GROUP_OFFSETS = (0, *range(GROUP_ALTERNATE, 64))

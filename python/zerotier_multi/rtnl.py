@@ -6,6 +6,7 @@ linux/neighbour.h and linux/nexthop.h.
 
 from __future__ import annotations
 
+import errno
 import ipaddress
 import socket
 import struct
@@ -13,7 +14,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import zip_longest
 
-from zerotier_multi.names import RT_PROTO
+from zerotier_multi.names import RT_PROTO, is_our_nexthop_id
 from zerotier_multi.netlink import (
     NLM_F_CREATE,
     NLM_F_EXCL,
@@ -23,6 +24,22 @@ from zerotier_multi.netlink import (
     attribute,
     attributes,
     nested,
+)
+from zerotier_multi.nexthops import (
+    NHA_GATEWAY,
+    NHA_GROUP,
+    NHA_GROUP_TYPE,
+    NHA_ID,
+    NHA_OIF,
+    NHA_RES_GROUP,
+    NHA_RES_GROUP_BUCKETS,
+    NHA_RES_GROUP_IDLE_TIMER,
+    NHA_RES_GROUP_UNBALANCED_TIMER,
+    NextHop,
+    NextHopGroup,
+    Stray,
+    parse,
+    parse_group,
 )
 
 RTM_NEWLINK, RTM_DELLINK, RTM_GETLINK, RTM_SETLINK = 16, 17, 18, 19
@@ -50,12 +67,12 @@ _RTA_GATEWAY, _RTA_MULTIPATH, _RTNH_F_ONLINK = 5, 9, 4
 _FRA_SRC, _FRA_PRIORITY, _FRA_SUPPRESS_PREFIXLEN, _FRA_TABLE = 2, 6, 14, 15
 _FRA_PROTOCOL, _FRA_IP_PROTO, _FRA_SPORT_RANGE, _FR_ACT_TO_TBL = 21, 22, 23, 1
 _RTA_SRC, _RTA_IIF, _RTA_OIF, _RTA_IP_PROTO, _RTA_SPORT, _RTA_DPORT = 2, 3, 4, 27, 28, 29
+_RTA_METRICS, _RTM_F_FIB_MATCH = 8, 0x2000
 _RTN_UNICAST, _RTN_UNREACHABLE, _RT_SCOPE_UNIVERSE, RT_TABLE_MAIN, RT_TABLE_LOCAL = 1, 7, 0, 254, 255
-_NHA_ID, _NHA_GROUP, _NHA_GROUP_TYPE, _NHA_OIF, _NHA_GATEWAY, _NHA_RES_GROUP = 1, 2, 3, 5, 6, 12
 _NHA_RES_BUCKET = 13
-_NHA_RES_GROUP_BUCKETS, _NHA_RES_GROUP_IDLE_TIMER, _NHA_RES_GROUP_UNBALANCED_TIMER = 1, 2, 3
 _NHA_RES_BUCKET_INDEX, _NHA_RES_BUCKET_IDLE_TIME, _NHA_RES_BUCKET_NH_ID = 1, 2, 3
 _NEXTHOP_GRP_TYPE_RES = 1
+_KINDS = {6: "blackhole", 8: "prohibit", 9: "throw"}  # RTN_*
 _CLOCK_TICKS = 100  # USER_HZ: timers of next-hop groups are in 1/100 s
 FORCED_AFTER = 0.05  # seconds; a shorter time may read back as 0 (never), because the kernel keeps it in whole jiffies
 
@@ -98,37 +115,6 @@ class Neighbour:
 
 
 @dataclass(frozen=True)
-class NextHop:
-    """A next-hop object with a gateway."""
-
-    id: int
-    index: int
-    via: str
-
-
-@dataclass(frozen=True)
-class NextHopGroup:
-    """A group of next hops; ``buckets`` 0 is a plain multipath group. ``idle_timer`` in seconds.
-
-    ``weights`` are those of the members (1 to 256); empty where all are 1. ``forced``: members that have too many
-    buckets give the first of them away at once, busy or not.
-    """
-
-    id: int
-    members: tuple[int, ...]
-    buckets: int = 0
-    idle_timer: int = 0
-    weights: tuple[int, ...] = ()
-    forced: bool = False
-
-
-def group_weights(weights: Iterable[int]) -> tuple[int, ...]:
-    """Weights as a :class:`NextHopGroup` has them: none where all are 1."""
-    found = tuple(weights)
-    return found if any(weight != 1 for weight in found) else ()
-
-
-@dataclass(frozen=True)
 class Bucket:
     """A hash bucket of a resilient group: its number, the next hop it is on, seconds since its last packet."""
 
@@ -152,7 +138,8 @@ class Flow:
 class Route:
     """A route over a next-hop group, or (``nexthop_id`` 0) over the device ``index``, there by way of ``via`` if any.
 
-    One with neither refuses what it takes (unreachable).
+    One with neither refuses what it takes (unreachable). ``odd`` says what it has that none of ours has; such a route has
+    our protocol number and was changed by somebody else.
     """
 
     prefix: str
@@ -162,6 +149,21 @@ class Route:
     metric: int = 0
     index: int = 0
     via: str | None = None
+    odd: str = ""
+
+
+@dataclass(frozen=True)
+class Match:
+    """What the kernel does with packets to an address: the entry of its tables that decides, whosever it is.
+
+    ``error`` (errno) instead where it sends them nowhere.
+    """
+
+    prefix: str = ""
+    nexthop_id: int = 0
+    protocol: int = 0
+    index: int = 0
+    error: int = 0
 
 
 @dataclass(frozen=True)
@@ -255,26 +257,22 @@ class Rtnl:
                 found.add(Neighbour(index, address, values[_NDA_LLADDR].hex(":")))
         return found
 
-    def nexthops(self) -> tuple[dict[int, NextHop], dict[int, NextHopGroup], dict[int, int]]:
-        """Our next hops and groups by id, and every id of all programs with its protocol number."""
-        single, groups, protocols = {}, {}, {}
+    def nexthops(self) -> tuple[dict[int, NextHop], dict[int, NextHopGroup], dict[int, Stray]]:
+        """By id our next hops, our groups, and what else has our protocol number or an id of our range."""
+        single, groups, strays = {}, {}, {}
         for body in self._socket.dump(RTM_GETNEXTHOP, struct.pack("=BBBxI", 0, 0, 0, 0)):
-            family, _scope, protocol, _flags = struct.unpack_from("=BBBxI", body)
-            values = attributes(body[8:])
-            number = _u32(values[_NHA_ID])
-            protocols[number] = protocol
-            if protocol != RT_PROTO:
-                continue
-            if _NHA_GROUP in values:
-                groups[number] = _parse_group(number, values)
-            elif _NHA_GATEWAY in values and _NHA_OIF in values:
-                via = str(ipaddress.ip_address(values[_NHA_GATEWAY]))
-                single[number] = NextHop(number, _u32(values[_NHA_OIF]), via)
-        return single, groups, protocols
+            match parse(body):
+                case NextHop() as nexthop:
+                    single[nexthop.id] = nexthop
+                case NextHopGroup() as group:
+                    groups[group.id] = group
+                case Stray() as stray if stray.ours or is_our_nexthop_id(stray.id):
+                    strays[stray.id] = stray
+        return single, groups, strays
 
     def buckets(self, group: int) -> list[Bucket]:
         """The hash buckets of a resilient group, in order. Raises KernelError where there is no such group."""
-        request = struct.pack("=BBBxI", 0, 0, 0, 0) + attribute(_NHA_ID, group)
+        request = struct.pack("=BBBxI", 0, 0, 0, 0) + attribute(NHA_ID, group)
         found = []
         for body in self._socket.dump(RTM_GETNEXTHOPBUCKET, request):
             values = attributes(attributes(body[8:])[_NHA_RES_BUCKET])
@@ -292,22 +290,7 @@ class Rtnl:
                 _f, length, _s, _tos, table, protocol, _scope, kind, flags = struct.unpack_from("=BBBBBBBBI", body)
                 if protocol != RT_PROTO:
                     continue
-                values = attributes(body[12:])
-                bare = _RTA_NH_ID in values or kind != _RTN_UNICAST
-                zero = bytes(4 if family == socket.AF_INET else 16)
-                prefix = f"{ipaddress.ip_address(values.get(_RTA_DST, zero))}/{length}"
-                source = values.get(_RTA_PREFSRC)
-                found.add(
-                    Route(
-                        prefix,
-                        _u32(values[_RTA_NH_ID]) if _RTA_NH_ID in values else 0,
-                        str(ipaddress.ip_address(source)) if source else None,
-                        _u32(values[_RTA_TABLE]) if _RTA_TABLE in values else table,
-                        _u32(values[_RTA_PRIORITY]) if _RTA_PRIORITY in values else 0,
-                        0 if bare else _u32(values.get(_RTA_OIF, bytes(4))),
-                        None if bare else _gateway(values),
-                    )
-                )
+                found.add(_parse_route(family, length, table, kind, attributes(body[12:])))
         return found
 
     def default_gateways(self, family: int, index: int, table: int) -> list[str | None]:
@@ -363,11 +346,11 @@ class Rtnl:
 
     def _nexthop_devices(self, number: int) -> set[int]:
         """ifindexes that a next-hop object leads to, whosever it is."""
-        body = self._socket.answer(RTM_GETNEXTHOP, struct.pack("=BBBxI", 0, 0, 0, 0) + attribute(_NHA_ID, number))
+        body = self._socket.answer(RTM_GETNEXTHOP, struct.pack("=BBBxI", 0, 0, 0, 0) + attribute(NHA_ID, number))
         values = attributes(body[8:]) if body else {}
-        if _NHA_GROUP in values:
-            return {index for member in _parse_group(number, values).members for index in self._nexthop_devices(member)}
-        return {_u32(values[_NHA_OIF])} if _NHA_OIF in values else set()
+        if NHA_GROUP in values:
+            return {index for member in parse_group(number, values).members for index in self._nexthop_devices(member)}
+        return {_u32(values[NHA_OIF])} if NHA_OIF in values else set()
 
     def egress(self, flow: Flow, *, iif: int = 0, oif: int = 0) -> int | None:
         """ifindex of the device on which the kernel sends packets of ``flow``, its own hash over the paths included.
@@ -391,6 +374,26 @@ class Rtnl:
             return None
         values = attributes(answer[12:]) if answer else {}
         return _u32(values[_RTA_OIF]) if _RTA_OIF in values else None
+
+    def match(self, address: str, *, oif: int = 0) -> Match:
+        """The entry by which the kernel would send a packet of this router to ``address``; ``oif`` as for :meth:`egress`."""
+        family = _family(address)
+        bits = 32 if family == socket.AF_INET else 128
+        body = struct.pack("=BBBBBBBBI", family, bits, 0, 0, 0, 0, 0, 0, _RTM_F_FIB_MATCH)
+        body += attribute(_RTA_DST, _packed(address)) + (attribute(_RTA_OIF, oif) if oif else b"")
+        try:
+            answer = self._socket.answer(RTM_GETROUTE, body)
+        except KernelError as error:
+            return Match(error=error.errno or errno.EIO)
+        if answer is None:
+            return Match(error=errno.ENETUNREACH)
+        values = attributes(answer[12:])
+        return Match(
+            _destination(family, answer[1], values),
+            _u32(values[_RTA_NH_ID]) if _RTA_NH_ID in values else 0,
+            answer[5],
+            _u32(values[_RTA_OIF]) if _RTA_OIF in values else 0,
+        )
 
     # -- writes
 
@@ -464,27 +467,27 @@ class Rtnl:
     def set_nexthop(self, nexthop: NextHop) -> None:
         """Make or replace a next hop; routes and groups that use it follow at once."""
         body = struct.pack("=BBBxI", _family(nexthop.via), 0, RT_PROTO, 0)
-        body += attribute(_NHA_ID, nexthop.id) + attribute(_NHA_OIF, nexthop.index)
-        body += attribute(_NHA_GATEWAY, _packed(nexthop.via))
+        body += attribute(NHA_ID, nexthop.id) + attribute(NHA_OIF, nexthop.index)
+        body += attribute(NHA_GATEWAY, _packed(nexthop.via))
         self._socket.request(RTM_NEWNEXTHOP, body, NLM_F_CREATE | NLM_F_REPLACE)
 
     def set_group(self, group: NextHopGroup) -> None:
         """Make or replace a group. ``buckets`` of an existing group cannot change; the kernel says so."""
-        body = struct.pack("=BBBxI", 0, 0, RT_PROTO, 0) + attribute(_NHA_ID, group.id)
-        body += attribute(_NHA_GROUP, b"".join(_group_entry(*pair) for pair in zip_longest(group.members, group.weights)))
+        body = struct.pack("=BBBxI", 0, 0, RT_PROTO, 0) + attribute(NHA_ID, group.id)
+        body += attribute(NHA_GROUP, b"".join(_group_entry(*pair) for pair in zip_longest(group.members, group.weights)))
         if group.buckets:
-            body += attribute(_NHA_GROUP_TYPE, struct.pack("=H", _NEXTHOP_GRP_TYPE_RES))
+            body += attribute(NHA_GROUP_TYPE, struct.pack("=H", _NEXTHOP_GRP_TYPE_RES))
             body += nested(
-                _NHA_RES_GROUP,
-                attribute(_NHA_RES_GROUP_BUCKETS, struct.pack("=H", group.buckets)),
-                attribute(_NHA_RES_GROUP_IDLE_TIMER, group.idle_timer * _CLOCK_TICKS),
-                attribute(_NHA_RES_GROUP_UNBALANCED_TIMER, int(FORCED_AFTER * _CLOCK_TICKS) if group.forced else 0),
+                NHA_RES_GROUP,
+                attribute(NHA_RES_GROUP_BUCKETS, struct.pack("=H", group.buckets)),
+                attribute(NHA_RES_GROUP_IDLE_TIMER, round(group.idle_timer * _CLOCK_TICKS)),
+                attribute(NHA_RES_GROUP_UNBALANCED_TIMER, int(FORCED_AFTER * _CLOCK_TICKS) if group.forced else 0),
             )
         self._socket.request(RTM_NEWNEXTHOP, body, NLM_F_CREATE | NLM_F_REPLACE)
 
     def delete_nexthop(self, number: int) -> None:
         """Delete a next hop or a group; routes over it go with it."""
-        self._socket.request(RTM_DELNEXTHOP, struct.pack("=BBBxI", 0, 0, 0, 0) + attribute(_NHA_ID, number))
+        self._socket.request(RTM_DELNEXTHOP, struct.pack("=BBBxI", 0, 0, 0, 0) + attribute(NHA_ID, number))
 
     def add_route(self, route: Route) -> None:
         """Make a route; refused where a route of somebody else to the same prefix stands."""
@@ -496,7 +499,7 @@ class Rtnl:
 
     def delete_route(self, route: Route) -> None:
         """Delete a route."""
-        self._route(RTM_DELROUTE, route)
+        self._route(RTM_DELROUTE, route, any_kind=bool(route.odd))
 
     def add_rule(self, rule: Rule) -> None:
         """Make a rule."""
@@ -521,11 +524,12 @@ class Rtnl:
             body += attribute(_FRA_SUPPRESS_PREFIXLEN, 0)
         self._socket.request(kind, body, flags)
 
-    def _route(self, kind: int, route: Route, flags: int = 0) -> None:
+    def _route(self, kind: int, route: Route, flags: int = 0, any_kind: bool = False) -> None:
         network = ipaddress.ip_network(route.prefix)
         family = _family(route.prefix)
         onlink = _RTNH_F_ONLINK if route.via else 0  # an address of DHCP may be a /32
         type_ = _RTN_UNICAST if route.nexthop_id or route.index else _RTN_UNREACHABLE
+        type_ = 0 if any_kind else type_
         body = struct.pack("=BBBBBBBBI", family, network.prefixlen, 0, 0, 0, RT_PROTO, _RT_SCOPE_UNIVERSE, type_, onlink)
         body += attribute(_RTA_DST, network.network_address.packed) + attribute(_RTA_TABLE, route.table)
         body += attribute(_RTA_PRIORITY, route.metric) if route.metric else b""
@@ -559,6 +563,29 @@ def parse_link(body: bytes) -> Link:
     )
 
 
+def _destination(family: int, length: int, values: dict[int, bytes]) -> str:
+    zero = bytes(4 if family == socket.AF_INET else 16)
+    return f"{ipaddress.ip_address(values.get(_RTA_DST, zero))}/{length}"
+
+
+def _parse_route(family: int, length: int, table: int, kind: int, values: dict[int, bytes]) -> Route:
+    bare = _RTA_NH_ID in values or kind != _RTN_UNICAST
+    source = values.get(_RTA_PREFSRC)
+    odd = "" if kind in (_RTN_UNICAST, _RTN_UNREACHABLE) else _KINDS.get(kind, f"type {kind}")
+    if not odd and (values.get(_RTA_METRICS) or (_RTA_MULTIPATH in values and _RTA_NH_ID not in values)):
+        odd = "metrics" if values.get(_RTA_METRICS) else "multipath"
+    return Route(
+        _destination(family, length, values),
+        _u32(values[_RTA_NH_ID]) if _RTA_NH_ID in values else 0,
+        str(ipaddress.ip_address(source)) if source else None,
+        _u32(values[_RTA_TABLE]) if _RTA_TABLE in values else table,
+        _u32(values[_RTA_PRIORITY]) if _RTA_PRIORITY in values else 0,
+        0 if bare else _u32(values.get(_RTA_OIF, bytes(4))),
+        None if bare else _gateway(values),
+        odd,
+    )
+
+
 def _gateway(values: dict[int, bytes]) -> str | None:
     return str(ipaddress.ip_address(values[_RTA_GATEWAY])) if _RTA_GATEWAY in values else None
 
@@ -577,26 +604,6 @@ def _ways(values: dict[int, bytes]) -> Iterable[tuple[int, str | None]]:
         at += length + 3 & ~3
 
 
-def _parse_group(number: int, values: dict[int, bytes]) -> NextHopGroup:
-    content = values[_NHA_GROUP]
-    entries = [struct.unpack_from("=IBBH", content, at) for at in range(0, len(content), 8)]
-    members = tuple(entry[0] for entry in entries)
-    weights = group_weights(entry[1] + 1 for entry in entries)
-    resilient = attributes(values.get(_NHA_RES_GROUP, b""))
-    if _NHA_RES_GROUP_BUCKETS not in resilient:
-        return NextHopGroup(number, members, weights=weights)
-    buckets = struct.unpack_from("=H", resilient[_NHA_RES_GROUP_BUCKETS])[0]
-    idle = _u32(resilient[_NHA_RES_GROUP_IDLE_TIMER]) // _CLOCK_TICKS
-    forced = bool(_u32(resilient.get(_NHA_RES_GROUP_UNBALANCED_TIMER, bytes(4))))
-    return NextHopGroup(number, members, buckets, idle, weights, forced)
-
-
 def _group_entry(member: int, weight: int | None) -> bytes:
     """A struct nexthop_grp, in which a weight is one less than people say."""
     return struct.pack("=IBBH", member, (weight or 1) - 1, 0, 0)
-
-
-def group_members(members: tuple[int, ...], weights: tuple[int, ...]) -> str:
-    """Members of a group as ``ip nexthop`` takes them."""
-    pairs = zip_longest(members, weights)
-    return "/".join(f"{member},{weight}" if weight and weight != 1 else str(member) for member, weight in pairs)

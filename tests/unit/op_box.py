@@ -11,7 +11,8 @@ from zerotier_multi.cpu import Cpu
 from zerotier_multi.op.snapshot import Answer, Counters, Kernel, Process, Sample, Snapshot, Unit
 from zerotier_multi.plan import PeerPlan, Plan
 from zerotier_multi.planner import make_plan
-from zerotier_multi.rtnl import Address, Link, NextHop, NextHopGroup, Route
+from zerotier_multi.nexthops import NextHop, NextHopGroup
+from zerotier_multi.rtnl import Address, Link, Route
 
 NOW = 1_700_000_000.0
 PLAN = make_plan(bundle(EXAMPLE), tuple(Cpu(n, n) for n in range(4)), "/usr/sbin/ztnode")

@@ -12,16 +12,17 @@ import pytest
 from tests.configuration import EXAMPLE, bundle
 from zerotier_multi import names, rtnl
 from zerotier_multi.cpu import Cpu
+from zerotier_multi.nexthops import NextHop, NextHopGroup
 from zerotier_multi.netlink import Message, attribute, attributes, split
 from zerotier_multi.pathd.actions import AddDevice, DeleteDevice, Put, PutRoute, Remove, SetDevice, actions
-from zerotier_multi.pathd.daemon import concerns_us
+from zerotier_multi.pathd.notices import concerns_us
 from zerotier_multi.pathd.desired import Observed, desired_state, member_sysctls
 from zerotier_multi.pathd.plans import Plans
 from zerotier_multi.pathd.revive import FIRST, LONGEST, Revival
 from zerotier_multi.pathd.sysctls import HASH_POLICIES, HASH_SEED, SEED, Sysctls, router_wide
 from zerotier_multi.plan import to_json
 from zerotier_multi.planner import make_plan
-from zerotier_multi.rtnl import Address, Link, NextHop, NextHopGroup, Route
+from zerotier_multi.rtnl import Address, Link, Route
 
 PLAN = make_plan(bundle(EXAMPLE), tuple(Cpu(n, n) for n in range(4)), "/usr/sbin/ztnode")
 BOTH = EXAMPLE + "transit prefix 2001:db8:14::/124\nremote R2 prefix 2001:db8:55::2/128\n"

@@ -11,7 +11,7 @@ from zerotier_multi.cpu import Cpu
 from zerotier_multi.netlink import Message
 from zerotier_multi.pathd import uplinks
 from zerotier_multi.pathd.actions import Put, PutRoute, Remove, actions
-from zerotier_multi.pathd.daemon import concerns_us
+from zerotier_multi.pathd.notices import concerns_us
 from zerotier_multi.pathd.desired import Desired, Observed
 from zerotier_multi.pathd.leases import router_of_lease
 from zerotier_multi.pathd.sysctls import Sysctls

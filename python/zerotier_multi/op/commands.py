@@ -12,7 +12,8 @@ from zerotier_multi.pathd.desired import Desired, Observed, member_sysctls, rout
 from zerotier_multi.pathd.kernel import rule_command
 from zerotier_multi.pathd.sysctls import router_wide
 from zerotier_multi.plan import GroupPlan, InstancePlan, PathPlan, Plan, RoutePlan
-from zerotier_multi.rtnl import RT_TABLE_MAIN, group_members
+from zerotier_multi.nexthops import group_members
+from zerotier_multi.rtnl import RT_TABLE_MAIN
 
 
 def plan_data(plan: Plan) -> dict[str, Any]:

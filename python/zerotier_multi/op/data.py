@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from zerotier_multi import membership
+from zerotier_multi import membership, names
 from zerotier_multi.cpu import format_cpu_list
 from zerotier_multi.membership import Member
 from zerotier_multi.op.hello import unread_sentence
@@ -99,7 +99,7 @@ def bundle_entry(snapshot: Snapshot, plan: Plan) -> Data:
     running = [i for i in plan.instances if instance_state(snapshot, plan, i) == "up"]
     return {
         "bundle": plan.bundle,
-        "state": bundle_state(plan, states),
+        "state": bundle_state(plan, states, bool(unrouted(snapshot, plan))),
         "instances_up": len(running),
         "instances_total": len(plan.instances),
         "paths_up": states.count("up"),
@@ -118,13 +118,19 @@ def _hash_name(number: int | None) -> str | None:
     return None if number is None else _HASH_NAMES.get(number, f"custom {number}")
 
 
-def bundle_state(plan: Plan, states: list[str]) -> str:
-    """The one word for a bundle whose paths are in these states."""
+def unrouted(snapshot: Snapshot, plan: Plan) -> dict[str, str]:
+    """Prefixes whose packets do not go over the bundle, and why, as the daemon has it from the kernel."""
+    told = (snapshot.pathd or {}).get("bundles", {}).get(plan.bundle, {}).get("unrouted", [])
+    return {str(entry["prefix"]): str(entry["why"]) for entry in told}
+
+
+def bundle_state(plan: Plan, states: list[str], unrouted: bool = False) -> str:
+    """The one word for a bundle whose paths are in these states; ``unrouted``: packets for some prefix do not go over it."""
     if not plan.instances:
         return "disabled"
     if not states or "up" not in states:
         return "unknown" if "unknown" in states else "down"
-    return "up" if all(state == "up" for state in states) else "degraded"
+    return "up" if all(state == "up" for state in states) and not unrouted else "degraded"
 
 
 def _bundle_rate(snapshot: Snapshot, plan: Plan, counter: str, factor: int) -> int | None:
@@ -233,9 +239,21 @@ def path_state(snapshot: Snapshot, plan: Plan, path: PathPlan) -> str:
     state = _told(snapshot, plan, path).get("state")
     if state is not None:
         return str(state)
-    if any(path.nexthop_id in group.members for group in snapshot.kernel.groups.values()):
+    if _carries(snapshot, plan, path):
         return "up"
     return "unknown" if path.device in snapshot.kernel.links else "no device"
+
+
+def _carries(snapshot: Snapshot, plan: Plan, path: PathPlan) -> bool:
+    """Whether the path is as planned in the kernel: its next hop in a group, and a route of its remote over that."""
+    kernel = snapshot.kernel
+    hop, link = kernel.nexthops.get(path.nexthop_id), kernel.links.get(path.device)
+    if hop is None or link is None or not link.carrier or (hop.index, hop.via) != (link.index, path.via):
+        return False
+    group = next(g.group_id for g in plan.groups if path.nexthop_id in g.members)
+    standing = {n for n, g in kernel.groups.items() if path.nexthop_id in g.members and names.first_group_id(n) == group}
+    prefixes = {route.prefix for route in plan.routes if route.group_id == group}
+    return bool(standing) and (not prefixes or any(r.prefix in prefixes and r.nexthop_id in standing for r in kernel.routes))
 
 
 def path_entry(snapshot: Snapshot, plan: Plan, path: PathPlan) -> Data:
@@ -305,6 +323,7 @@ def bundle_warnings(snapshot: Snapshot, plan: Plan) -> list[str]:
         )
     told = (snapshot.pathd or {}).get("bundles", {}).get(plan.bundle, {})
     found += [f"{plan.bundle}: {fault}" for fault in told.get("endpoint_faults", [])]
+    found += [f"packets for {prefix} do not go over {plan.bundle}: {why}" for prefix, why in unrouted(snapshot, plan).items()]
     if plan.instances and not plan.paths:
         found.append(f"{plan.bundle} has no path: {_why_no_path(plan)}")
     return found

@@ -241,7 +241,7 @@ def understood(status: Any, networks: Any, peers: Any) -> Answer:
 def _read_kernel() -> Kernel:
     rtnl = Rtnl()
     try:
-        nexthops, groups, _protocols = rtnl.nexthops()
+        nexthops, groups, _strays = rtnl.nexthops()
         return Kernel(
             links=rtnl.links(),
             addresses=frozenset(rtnl.addresses()),

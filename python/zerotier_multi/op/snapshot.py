@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from zerotier_multi.plan import InstancePlan, Plan
-from zerotier_multi.rtnl import Address, Link, Neighbour, NextHop, NextHopGroup, Route
+from zerotier_multi.nexthops import NextHop, NextHopGroup
+from zerotier_multi.rtnl import Address, Link, Neighbour, Route
 
 
 @dataclass(frozen=True)

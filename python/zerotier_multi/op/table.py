@@ -16,7 +16,7 @@ _COLOURS = {
     "degraded": 33, "relayed": 33, "waiting": 33, "drained": 33, "unknown": 33, "Warning:": 33,
     "disabled": 33, "unauthorized": 33, "requesting": 33, "no path": 33, "no root": 31, "not found": 31, "sign-in": 31,
     "too old": 31, "port error": 31,
-    "down": 31, "remote down": 31, "held down": 33, "none": 31, "no device": 31, "link down": 31, "admin down": 31, "missing": 31, "failed": 31,
+    "down": 31, "remote down": 31, "no route": 31, "held down": 33, "none": 31, "no device": 31, "link down": 31, "admin down": 31, "missing": 31, "failed": 31,
 }  # fmt: skip
 
 

@@ -13,7 +13,8 @@ from dataclasses import dataclass, replace
 
 from zerotier_multi import names
 from zerotier_multi.pathd.desired import Desired, DeviceState, Observed
-from zerotier_multi.rtnl import Address, Link, Neighbour, NextHop, NextHopGroup, Route, Rule, group_weights
+from zerotier_multi.nexthops import NextHop, NextHopGroup, Stray, group_weights
+from zerotier_multi.rtnl import Address, Link, Neighbour, Route, Rule
 
 
 @dataclass(frozen=True)
@@ -62,7 +63,7 @@ class PutRoute:
 class Remove:
     """Take away what no plan wants any more."""
 
-    what: Address | Neighbour | NextHop | NextHopGroup | Route | Rule
+    what: Address | Neighbour | NextHop | NextHopGroup | Stray | Route | Rule
 
 
 Action = AddDevice | SetDevice | DeleteDevice | Put | PutRoute | Remove
@@ -109,11 +110,12 @@ def _devices(want: Desired, have: Observed) -> Iterable[Action]:
         yield AddDevice(name)
     for name, state in sorted(want.devices.items()):
         link = have.links.get(name)
-        if link and (change := _device_change(state, link)):
+        if link and (change := device_change(state, link)):
             yield change
 
 
-def _device_change(state: DeviceState, link: Link) -> SetDevice | None:
+def device_change(state: DeviceState, link: Link) -> SetDevice | None:
+    """What has to be done about a device; None where it is as it shall be."""
     up = state.up if state.up != link.up else None
     mtu = state.mtu if state.mtu not in (None, link.mtu) else None
     master = state.master if state.master != link.master else None
@@ -126,9 +128,15 @@ def _device_change(state: DeviceState, link: Link) -> SetDevice | None:
 def _make(want: Desired, have: Observed) -> Iterable[Action]:
     yield from (Put(a) for a in sorted(want.addresses - have.addresses, key=_order))
     yield from (Put(n) for n in sorted(want.neighbours - have.neighbours, key=_order))
-    yield from (Put(n) for number, n in sorted(want.nexthops.items()) if have.nexthops.get(number) != n)
+    for number, hop in sorted(want.nexthops.items()):
+        if have.nexthops.get(number) == hop:
+            continue
+        # A next hop takes the place of another, whosever that is, and groups over it follow; that of a group it cannot take.
+        if (stray := have.strays.get(number)) and stray.group or number in have.groups:
+            yield Remove(stray or have.groups[number])
+        yield Put(hop)
     yield from (Put(g) for number, g in sorted(want.groups.items()) if have.groups.get(number) != g)
-    ours = {_place(r) for r in have.routes}
+    ours = _places(have.routes)
     for route in sorted(want.routes - have.routes, key=_route_order):
         yield PutRoute(route, _place(route) in ours)
     yield from (Put(r) for r in sorted(want.rules - have.rules, key=_order))
@@ -136,10 +144,13 @@ def _make(want: Desired, have: Observed) -> Iterable[Action]:
 
 def _prune(want: Desired, have: Observed) -> Iterable[Action]:
     yield from (Remove(r) for r in sorted(have.rules - want.rules, key=_order))
-    kept = {_place(r) for r in want.routes}
-    yield from (Remove(r) for r in sorted(have.routes, key=_route_order) if _place(r) not in kept)
+    kept = _places(want.routes)
+    stale = (r for r in have.routes if _place(r) not in kept or (r.odd and _place(r) in _places(want.routes & have.routes)))
+    yield from (Remove(r) for r in sorted(stale, key=_route_order))
     yield from (Remove(g) for number, g in sorted(have.groups.items()) if number not in want.groups)
     yield from (Remove(n) for number, n in sorted(have.nexthops.items()) if number not in want.nexthops)
+    ours = (s for number, s in sorted(have.strays.items()) if s.ours and number not in {*want.nexthops, *want.groups})
+    yield from (Remove(s) for s in ours)
     managed = _managed_indexes(want, have)
     yield from (Remove(n) for n in sorted(have.neighbours - want.neighbours, key=_order) if n.index in managed)
     for address in sorted(have.addresses - want.addresses, key=_order):
@@ -159,6 +170,10 @@ def _from_the_kernel(address: Address) -> bool:
 def _place(route: Route) -> tuple[str, int, int]:
     """Where a route stands; there is one of ours in a place."""
     return route.prefix, route.table, route.metric
+
+
+def _places(routes: Iterable[Route]) -> set[tuple[str, int, int]]:
+    return {_place(route) for route in routes}
 
 
 def _managed_indexes(want: Desired, have: Observed) -> set[int]:

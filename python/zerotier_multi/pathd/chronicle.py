@@ -28,6 +28,7 @@ class Chronicle:
             self._changes[path] += changed
             stood, stands = (seen.members.get(entry.device) for seen in (before, now))
             another = word != "up" and (stood and stood.word) != (stands and stands.word)
+            another |= word == "no route" and self._causes.get(path) != now.blocked.get(path)
             # A path that has been out of use since before the daemon was started has a cause too.
             if changed or another or (path not in self._causes and word != "up"):
                 self._causes[path] = path_cause(plan, entry, before if changed else Seen(), now)

@@ -10,7 +10,6 @@ import logging
 import selectors
 import signal
 import socket
-import sys
 import time
 from collections import Counter
 from collections.abc import Sequence
@@ -21,23 +20,25 @@ from systemd import daemon as sd
 
 from zerotier_multi import names, rtnl, systemd
 from zerotier_multi.listener import crowd
-from zerotier_multi.netlink import EventSocket, Message
-from zerotier_multi.pathd import events, full_tunnel, journal, mss, nft, recovery, spoofed, uplinks
+from zerotier_multi.netlink import EventSocket
+from zerotier_multi.pathd import events, forwarding, full_tunnel, journal, mss, nft, recovery, spoofed, uplinks
 from zerotier_multi.pathd.actions import actions
 from zerotier_multi.pathd.chronicle import Chronicle
 from zerotier_multi.pathd.control import ControlSocket
-from zerotier_multi.pathd.desired import Observed, Share, desired_state, group_id
+from zerotier_multi.pathd.desired import Desired, Observed, Share, desired_state, group_id
 from zerotier_multi.pathd.endpoints import Endpoints
 from zerotier_multi.pathd.events import Event, Seen, bundle_word, hang, revival
 from zerotier_multi.pathd.hangs import Door, Hangs
 from zerotier_multi.pathd.hooks import Hooks
 from zerotier_multi.pathd.inotify import FileWatch
-from zerotier_multi.pathd.kernel import describe, observe, perform, supports_resilient_groups
+from zerotier_multi.pathd.kernel import carry_out, observe, supports_resilient_groups
 from zerotier_multi.pathd.members import Members
 from zerotier_multi.pathd.metrics import MetricsFile
+from zerotier_multi.pathd.notices import GROUPS, Prefixes, concerns_us
 from zerotier_multi.pathd.plans import Plans
 from zerotier_multi.pathd.prober import Prober
 from zerotier_multi.pathd.quiet import wait_until_quiet
+from zerotier_multi.pathd.repairs import Repairs
 from zerotier_multi.pathd.revive import Revival
 from zerotier_multi.pathd.since import Since
 from zerotier_multi.pathd.sysctls import GLOBAL, RP_FILTER_ALL, Sysctls, router_wide
@@ -51,6 +52,7 @@ log = logging.getLogger("pathd")
 AUDIT = 60.0  # seconds between looks without an event, for what has no event
 WATCHDOG = AUDIT / 4  # seconds between two signs of life; WatchdogSec= of the unit is longer than two of them
 RETRY = 1.0  # seconds until a refused action is tried again
+LEISURE = 1.0  # seconds between two looks because of routes of others, whose tables may change all the time
 LOSS = 3.0  # seconds after which an instance that runs and has lost its device is started anew
 DRAIN_PATIENCE = 0.5  # seconds that the remotes get to leave a path that is drained
 QUIET_PATIENCE = 0.2  # seconds that sockets of the routers themselves get to leave it
@@ -60,34 +62,6 @@ MAX_PASSES = 8  # every pass brings the state nearer; more would be a fight with
 # The prober's verdicts in the words of the status.
 _STATES = {"up": "waiting", "down": "down", "held": "held down", "refused": "remote down", "unknown": "waiting"}
 
-_GROUPS = [
-    rtnl.GROUP_LINK,
-    rtnl.GROUP_NEIGH,
-    rtnl.GROUP_IPV4_ADDR,
-    rtnl.GROUP_IPV6_ADDR,
-    rtnl.GROUP_IPV4_ROUTE,
-    rtnl.GROUP_IPV6_ROUTE,
-    rtnl.GROUP_NEXTHOP,
-    rtnl.GROUP_IPV4_RULE,
-    rtnl.GROUP_IPV6_RULE,
-]
-_ROUTES = (rtnl.RTM_NEWROUTE, rtnl.RTM_DELROUTE)
-_BUCKETS = (rtnl.RTM_NEWNEXTHOPBUCKET, rtnl.RTM_DELNEXTHOPBUCKET)  # where a group's buckets are is the kernel's business
-_NEIGHBOURS = (rtnl.RTM_NEWNEIGH, rtnl.RTM_DELNEIGH)
-
-
-def concerns_us(message: Message, devices: set[int]) -> bool:
-    """Whether an event can mean that our state has drifted; ``devices`` are the ifindexes we manage.
-
-    Of routes only ours count (a router's table changes all the time) and default routes, which name the gateways of
-    uplinks; of neighbours those on our devices.
-    """
-    if message.type in _ROUTES:
-        return len(message.body) > 5 and (message.body[5] == names.RT_PROTO or message.body[1] == 0)
-    if message.type in _NEIGHBOURS:
-        return len(message.body) > 7 and int.from_bytes(message.body[4:8], sys.byteorder) in devices
-    return message.type not in _BUCKETS
-
 
 class Daemon:
     """Holds the doors open and brings the kernel to the plans whenever something happens."""
@@ -95,7 +69,7 @@ class Daemon:
     def __init__(self) -> None:
         names.STATE_FILE.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         self._rtnl = rtnl.Rtnl()
-        self._events = EventSocket(_GROUPS)
+        self._events = EventSocket(GROUPS)
         self._sysctls = Sysctls(names.STATE_FILE.parent / "sysctls.json")
         self._zones = Zones()
         self._gateways = uplinks.Gateways()
@@ -112,6 +86,13 @@ class Daemon:
         self._been_up = {path for path, word in self._since.states().items() if word == "up"}  # at any time
         self._problems: list[str] = []
         self._observed = Observed()
+        self._want = Desired()
+        self._repairs = Repairs()
+        self._refused: dict[int, float] = {}  # next hops that the kernel has not taken, and until when they are not tried
+        self._blocked = forwarding.Blocked()
+        self._prefixes = Prefixes()
+        self._looked_at = 0.0
+        self._doubt: float | None = None  # when to look because a route of others may take what is ours
         self._used: set[int] = set()  # next hops that are in a group
         self._up: set[int] = set()  # those of them that work
         self._ready: frozenset[int] = frozenset()  # paths that could be in a group as far as the kernel is concerned
@@ -176,9 +157,12 @@ class Daemon:
 
     def _kernel_event(self) -> None:
         messages = self._events.read()
-        if messages is None or any(concerns_us(m, self._managed) for m in messages):
+        ignored = self._repairs.ignored(time.monotonic())
+        if messages is None or any(concerns_us(m, self._managed, ignored) for m in messages):
             self._gateways.stale = True
             self.reconcile()
+        elif any(self._prefixes.touched_by(m) for m in messages):
+            self._doubt = self._looked_at + LEISURE
 
     def _sysctl_event(self) -> None:
         self._watch.drain()
@@ -229,6 +213,8 @@ class Daemon:
     def sync(self) -> None:
         """Read the plans and bring the kernel to them."""
         self._plan_list = self._plans.load()
+        self._prefixes = Prefixes(route.prefix for plan in self._plan_list for route in plan.routes)
+        self._repairs.forget()
         # What an earlier daemon has seen.
         known = self._since.states()
         paths = [path for plan in self._plan_list for path in plan.paths]
@@ -257,34 +243,45 @@ class Daemon:
     def reconcile(self) -> None:
         """Look at the kernel and mend what differs, until nothing does or nothing helps."""
         problems: list[str] = []
-        for _ in range(MAX_PASSES):
-            try:
-                done, problems = self._pass()
-            except OSError as error:
-                problems = [f"the kernel's state cannot be read ({error.strerror})"]
-                break
-            if not done or problems:
-                break
+        notes: list[str] = []
+        self._doubt = None
+        try:
+            for _ in range(MAX_PASSES):
+                before = problems
+                done, problems, notes = self._pass()
+                # What was refused once may be a thing that has gone meanwhile, or is left out from now on.
+                if not done or (problems and problems == before):
+                    break
+            if done:
+                self._observed = observe(self._rtnl)
+            answers = forwarding.ask(self._rtnl, self._plan_list, self._want, self._observed)
+            self._blocked = forwarding.blocked(self._plan_list, self._want, self._observed, answers)
+            self._blocked.paths |= dict.fromkeys(self._refused, "the kernel does not take its next hop")
+            contested = self._repairs.refused(time.monotonic())
+            self._blocked.paths |= dict.fromkeys(contested, "another program keeps changing its next hop")
+        except OSError as error:
+            problems = [f"the kernel's state cannot be read ({error.strerror})"]
         self._prober.applied(self._used)
         states = {path.nexthop_id: self._path_state(plan, path) for plan in self._plan_list for path in plan.paths}
         memory = self._since.states()
         problems = [*problems, *self._since.note(states)]
         self._chronicle.look(self._plan_list, self._looked(states), memory)
+        now = self._looked_at = time.monotonic()
+        self._retry = now + RETRY if problems else None
+        problems = list(dict.fromkeys([*problems, *notes, *self._repairs.notes(now)]))
         for problem in problems:
             if problem not in self._problems:
                 log.warning("%s", problem)
         if problems != self._problems:
             self._metrics.change()
         self._problems = problems
-        now = time.monotonic()
-        self._retry = now + RETRY if problems else None
         self._audit_at = now + AUDIT
         self._revive(now)
         self._endpoints.look(states.keys() - self._up, now)
         self._recover(now)
 
-    def _pass(self) -> tuple[bool, list[str]]:
-        """One look and what follows from it: whether anything was done, and what went wrong."""
+    def _pass(self) -> tuple[bool, list[str], list[str]]:
+        """One look and what follows from it: whether anything was done, what went wrong, and what cannot be helped."""
         now = time.monotonic()
         have = self._observed = observe(self._rtnl)
         self._forget_drained(have, now)
@@ -292,12 +289,13 @@ class Daemon:
         in_use = {member for group in have.groups.values() for member in group.members}
         # With "all-paths-down keep" a dead path is in its group too.
         known = self._since.states()
-        in_use = {path for path in in_use if known.get(path, "up") == "up"}
+        in_use = {path for path in in_use if known.get(path, "up") in events.WORKING}
         self._prober.configure(targets(self._plan_list, have), drained, in_use)
         ids = {g.group_id: group_id(g, self._resilient, have) for plan in self._plan_list for g in plan.groups}
-        self._weights.standing({number: have.groups[at] for number, at in ids.items() if at in have.groups})
+        self._weights.standing({number: have.groups[at] for number, at in ids.items() if at is not None and at in have.groups})
         shares = {n: Share(weights, self._weights.forced(n)) for n in ids if (weights := self._weights.of(n))}
-        want = desired_state(
+        self._refused = {number: until for number, until in self._refused.items() if until > now}
+        want = self._want = desired_state(
             self._plan_list,
             have,
             self._usable,
@@ -306,6 +304,7 @@ class Daemon:
             now,
             self._sysctls.read(RP_FILTER_ALL) or "0",
             shares,
+            self._refused.keys() | self._repairs.refused(now),
         )
         used = uplinks.devices(self._plan_list, have)
         if full_tunnel.families(self._plan_list):
@@ -329,20 +328,19 @@ class Daemon:
         problems += refused + refused_table
         vrfs = {name for name, link in have.links.items() if link.table is not None}
         problems += self._zones.hold(want.zones, vrfs, now)
-        todo = actions(want, have)
-        for action in todo:
-            problem = perform(self._rtnl, action)
-            if problem:
-                problems.append(problem)
-            else:
-                log.info("%s", describe(action))
-        return bool(todo), problems
+        outcome = self._repairs.look(want, have, now)
+        for event in (*events.repaired(outcome.repaired), *events.contested(outcome.contested)):
+            self._chronicle.tell(event)
+        done = carry_out(self._rtnl, actions(want, have), have, self._repairs.left_alone(now))
+        self._refused |= dict.fromkeys(done.refused, now + RETRY)
+        return done.anything, problems + done.problems, want.notes + done.notes
 
     def _looked(self, states: dict[int, str]) -> Seen:
         links = self._observed.links
         member = [i.device for plan in self._plan_list for i in plan.instances]
         devices = {name: links[name].index if name in links else 0 for name in member}
-        return Seen(states, devices, self._ready, self._members.look(self._plan_list, self._path_state, time.monotonic()))
+        members = self._members.look(self._plan_list, self._path_state, time.monotonic())
+        return Seen(states, devices, self._ready, members, self._blocked.paths, self._blocked.prefixes)
 
     def _forget_drained(self, have: Observed, now: float) -> None:
         """A device that was made anew is no longer drained, nor one that nobody has restarted."""
@@ -437,7 +435,8 @@ class Daemon:
     def _alarms(self) -> list[float]:
         """When to look again, whatever happens until then."""
         drains = (until for _index, until in self._drained.values())
-        found = (self._retry, self._wake, self._revival.wake, self._losses.wake, self._audit_at, *drains)
+        contested = self._repairs.wake(self._looked_at)
+        found = (self._retry, self._wake, self._doubt, contested, self._revival.wake, self._losses.wake, self._audit_at, *drains)
         return [at for at in found if at is not None]
 
     def _timeout(self) -> float:
@@ -460,10 +459,11 @@ class Daemon:
 
     def _bundle_status(self, plan: Plan) -> dict[str, Any]:
         return {
-            "state": bundle_word(self._path_state(plan, path) for path in plan.paths),
+            "state": bundle_word((self._path_state(plan, path) for path in plan.paths), plan.bundle in self._blocked.prefixes),
             "instances": [self._instance_status(plan, instance) for instance in plan.instances],
             "paths": [self._path_status(plan, path) for path in plan.paths],
             "endpoint_faults": self._endpoints.faults(plan),
+            "unrouted": [{"prefix": p, "why": why} for p, why in self._blocked.prefixes.get(plan.bundle, {}).items()],
             "routes": sorted(r.prefix for r in plan.routes if any(o.prefix == r.prefix and o.nexthop_id for o in self._observed.routes)),
         }
 
@@ -505,9 +505,11 @@ class Daemon:
 
     def _path_state(self, plan: Plan, path: PathPlan) -> str:
         if path.nexthop_id in self._up:
-            return "up"
+            return "no route" if path.nexthop_id in self._blocked.paths else "up"
         if path.device not in self._observed.links:
             return "no device"
         if path.device in self._drained:
             return "drained"
+        if path.nexthop_id in self._blocked.paths and self._usable(plan, path):
+            return "no route"
         return "waiting" if not plan.health.enabled else _STATES[self._prober.verdict(path.nexthop_id)]

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from zerotier_multi import names
 from zerotier_multi.pathd.spread import MAX_WEIGHT
 from zerotier_multi.plan import GroupPlan, InstancePlan, PathPlan, Plan
 from zerotier_multi.planner import best_mtu
-from zerotier_multi.rtnl import RT_TABLE_MAIN, Address, Link, Neighbour, NextHop, NextHopGroup, Route, Rule, group_weights
+from zerotier_multi.nexthops import NextHop, NextHopGroup, Stray, group_weights
+from zerotier_multi.rtnl import RT_TABLE_MAIN, Address, Link, Neighbour, Route, Rule
 
 # How long the first group of a remote waits for the rest of its members, in seconds. Built at once with all
 # of them, the groups of both ends have the same layout, so that both directions of a flow use one instance.
@@ -27,6 +28,7 @@ class Observed:
     neighbours: set[Neighbour] = field(default_factory=set)
     nexthops: dict[int, NextHop] = field(default_factory=dict)
     groups: dict[int, NextHopGroup] = field(default_factory=dict)
+    strays: dict[int, Stray] = field(default_factory=dict)  # what else has our ids or our protocol number
     routes: set[Route] = field(default_factory=set)
     rules: set[Rule] = field(default_factory=set)
     local: set[Address] = field(default_factory=set)  # the router's own addresses, those of DHCP too
@@ -46,7 +48,10 @@ class DeviceState:
 
 @dataclass
 class Desired:
-    """What shall stand. ``problems`` are sentences for the operator, ``wake`` is when to look again."""
+    """What shall stand. ``problems`` are sentences for the operator, ``wake`` is when to look again.
+
+    ``notes`` are sentences too, about what cannot be helped by trying again.
+    """
 
     own_devices: set[str] = field(default_factory=set)
     devices: dict[str, DeviceState] = field(default_factory=dict)
@@ -61,6 +66,8 @@ class Desired:
     sysctls: dict[str, str] = field(default_factory=dict)
     zones: dict[str, int] = field(default_factory=dict)  # device in a VRF -> its conntrack zone
     problems: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    standing: dict[int, int] = field(default_factory=dict)  # group of a plan -> id that it shall have in the kernel
     waiting: set[int] = field(default_factory=set)  # groups that wait for the rest of their members
     wake: float | None = None
 
@@ -102,18 +109,20 @@ def desired_state(
     now: float,
     rp_filter_all: str = "0",
     shares: Mapping[int, Share] | None = None,
+    refused: Collection[int] = (),
 ) -> Desired:
     """Everything that shall stand for ``plans``.
 
     ``usable`` tells whether a path whose device is there may carry traffic (health, draining);
     ``resilient`` whether the kernel has resilient groups; ``waiting_since`` since when, in the seconds of ``now``, a
-    group waits for the rest of its members; ``shares`` are those groups whose weights are measured.
+    group waits for the rest of its members; ``shares`` are those groups whose weights are measured; ``refused`` are next
+    hops and groups (by the id in their plan) that cannot be had at present.
     """
     want = Desired()
     for plan in plans:
         _bundle(want, plan, observed, rp_filter_all)
         if plan.instances:
-            _paths(want, plan, observed, usable, resilient, waiting_since, now, shares or {})
+            _paths(want, plan, observed, usable, resilient, waiting_since, now, shares or {}, refused)
     return want
 
 
@@ -172,28 +181,35 @@ def _paths(
     waiting_since: Mapping[int, float],
     now: float,
     shares: Mapping[int, Share],
+    refused: Collection[int],
 ) -> None:
     vrf = _master(Desired(), plan, observed)
     if vrf is None:
         return
     for path in plan.paths:
         link = ready(plan, path, plan.instance(path.instance), observed)
-        if link is None:
+        if link is None or path.nexthop_id in refused:
             continue
         want.ready[path.nexthop_id] = NextHop(path.nexthop_id, link.index, path.via)
         if usable(plan, path):
             want.carrying.add(path.nexthop_id)
     weight_of = {path.nexthop_id: path.weight for path in plan.paths}
-    standing: dict[int, int] = {}
     for group in plan.groups:
         number = group_id(group, resilient, observed)
         members = tuple(m for m in group.members if m in want.carrying)
         complete = len(members) == len(group.members)
         if not members and plan.keep_routes:
             members = tuple(m for m in group.members if m in want.ready)
-        if not members:
+        if not members or group.group_id in refused:
             continue
         end = waiting_since.get(group.group_id, now) + GROUP_GRACE
+        if number is None:
+            want.problems.append(f"{plan.bundle}: all next-hop ids for the group to {group.remote} (IPv{group.family}) are taken "
+                                 f"by other programs, so nothing is routed; remove one with: ip nexthop del id {group.group_id}")  # fmt: skip
+            continue
+        if number != group.group_id and (stray := observed.strays.get(group.group_id)):
+            want.notes.append(f"{plan.bundle}: next hop {stray.id} is {stray.text} of another program, so the group to {group.remote} "
+                              f"(IPv{group.family}) is {number}; remove it with: ip nexthop del id {stray.id}")  # fmt: skip
         if number not in observed.groups and not complete and now < end:
             want.waiting.add(group.group_id)
             want.wake = min(want.wake or end, end)
@@ -210,12 +226,12 @@ def _paths(
             share.forced and buckets > 0,
         )
         want.nexthops |= {m: want.ready[m] for m in members}
-        standing[group.group_id] = number
+        want.standing[group.group_id] = number
     own = observed.links.get(plan.bundle)
     for route in plan.routes:
-        if route.group_id in standing:
+        if route.group_id in want.standing:
             metric, table = names.route_metric(route.prefix), route_table(plan, route.prefix, vrf[1])
-            want.routes.add(Route(route.prefix, standing[route.group_id], route.source, table, metric))
+            want.routes.add(Route(route.prefix, want.standing[route.group_id], route.source, table, metric))
             # FRR sees no next-hop object of others, but this one, and so shows and announces the prefix. It would take a
             # default route for a better one than the underlay's, and take that away.
             if own and own.up and table == vrf[1]:
@@ -234,11 +250,14 @@ def fitting(weights: Iterable[int]) -> tuple[int, ...]:
     return found if most <= MAX_WEIGHT else tuple(max(1, weight * MAX_WEIGHT // most) for weight in found)
 
 
-def group_id(group: GroupPlan, resilient: bool, observed: Observed) -> int:
-    """Id that a group has or gets: an existing one keeps its id unless its size changes."""
+def group_id(group: GroupPlan, resilient: bool, observed: Observed) -> int | None:
+    """Id that a group has or gets: an existing one of ours keeps its id unless its size changes.
+
+    Else it is the first id that nothing has; None where others have them all.
+    """
     buckets = group.buckets if resilient else 0
-    candidates = (group.group_id, group.group_id + names.GROUP_ALTERNATE)
+    candidates = [group.group_id + offset for offset in names.GROUP_OFFSETS]
     for number in candidates:
         if number in observed.groups and observed.groups[number].buckets == buckets:
             return number
-    return next((n for n in candidates if n not in observed.groups), candidates[0])
+    return next((n for n in candidates if not any(n in taken for taken in (observed.groups, observed.strays, observed.nexthops))), None)

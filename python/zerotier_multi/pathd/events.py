@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 from zerotier_multi import membership, names
 from zerotier_multi.membership import Member
+from zerotier_multi.pathd.repairs import FREE, PAUSE, WINDOW, Change
 from zerotier_multi.plan import InstancePlan, PathPlan, Plan
 
 WARNING, NOTICE, INFO = 4, 5, 6  # priorities of syslog(3)
@@ -17,6 +18,10 @@ WARNING, NOTICE, INFO = 4, 5, 6  # priorities of syslog(3)
 MOVED, UNRESOLVED = "endpoint-moved", "endpoint-unresolved"
 REVIVED, KILLED, RESTARTED = "instance-revived", "instance-killed", "instance-restarted"
 BUSY = "instance-busy"
+
+REPAIRED, CONTESTED = "repaired", "contested"
+
+WORKING = ("up", "no route")  # states of a path over which its probes are answered
 
 # What the daemon knows of a path before its probes say anything.
 _NOT_PROBED = ("no device", "waiting", "drained")
@@ -66,6 +71,8 @@ class Seen:
     devices: Mapping[str, int] = field(default_factory=dict)  # ifindex of each member device, 0: it is not there
     ready: frozenset[int] = frozenset()  # paths that the kernel would take a next hop for
     members: Mapping[str, Member] = field(default_factory=dict)  # instances on a controller's network, by device
+    blocked: Mapping[int, str] = field(default_factory=dict)  # why a path gets no traffic of the kernel's
+    unrouted: Mapping[str, Mapping[str, str]] = field(default_factory=dict)  # of each bundle prefixes, and why
 
 
 def remembered(plans: Iterable[Plan], states: Mapping[int, str], now: Seen) -> Seen:
@@ -77,7 +84,7 @@ def remembered(plans: Iterable[Plan], states: Mapping[int, str], now: Seen) -> S
     for path in (path for plan in plans for path in plan.paths if path.nexthop_id in states):
         absent = states[path.nexthop_id] == "no device"
         devices[path.device] = 0 if absent else now.devices.get(path.device) or -1
-    return Seen(states, devices, frozenset(path for path, state in states.items() if state == "up"))
+    return Seen(states, devices, frozenset(path for path, state in states.items() if state in WORKING))
 
 
 def events(plans: Iterable[Plan], before: Seen, after: Seen) -> Iterator[Event]:
@@ -93,7 +100,7 @@ def events(plans: Iterable[Plan], before: Seen, after: Seen) -> Iterator[Event]:
             was = before.states.get(path.nexthop_id)
             if was is not None and was != after.states[path.nexthop_id]:
                 yield _path_event(plan, path, before, after)
-        yield from _bundle_event(plan.bundle, before.states, after.states)
+        yield from _bundle_event(plan.bundle, before, after)
 
 
 # -- paths
@@ -132,6 +139,8 @@ def path_cause(plan: Plan, path: PathPlan, before: Seen, after: Seen) -> str:
             return "the remote does not hear us over it"
         case "drained":
             return "drained for a restart"
+        case "no route":
+            return after.blocked.get(path.nexthop_id, "the kernel sends nothing over it")
         case "no device":
             return "the device is not there" if was is None else "the device is gone"
         case _:
@@ -142,6 +151,8 @@ def path_cause(plan: Plan, path: PathPlan, before: Seen, after: Seen) -> str:
 def _why_up(plan: Plan, was: str | None) -> str:
     if was == "remote down":
         return "the remote hears us over it again"
+    if was == "no route":
+        return "the kernel sends over it again"
     if was == "held down":
         return "it has answered for long enough"
     return "its probes are answered" if plan.health.enabled else "the device is ready"
@@ -220,6 +231,31 @@ def recovery(bundle: str, instance: InstancePlan, cause: str) -> Event:
     return _intervention(RESTARTED, bundle, instance, "restarted", cause)
 
 
+# -- what others change
+
+
+def repaired(changes: Iterable[Change]) -> Iterator[Event]:
+    """Things of bundles are again as they were, one event for each bundle."""
+    for bundle, found in _by_bundle(changes).items():
+        cause = "; ".join(map(str, found))
+        yield Event(REPAIRED, WARNING, f"bundle {bundle}: put right what another program had changed: {cause}", bundle, cause)
+
+
+def contested(changes: Iterable[Change]) -> Iterator[Event]:
+    """Things of bundles are changed again and again."""
+    for bundle, found in _by_bundle(changes).items():
+        cause = "; ".join(f"{change.what} was {change.found} more than {FREE} times in {WINDOW:g} s" for change in found)
+        message = f"bundle {bundle}: another program is at odds with zerotier-pathd, which gives way for {PAUSE:g} s: {cause}"
+        yield Event(CONTESTED, WARNING, message, bundle, cause)
+
+
+def _by_bundle(changes: Iterable[Change]) -> dict[str, list[Change]]:
+    found: dict[str, list[Change]] = {}
+    for change in changes:
+        found.setdefault(change.bundle, []).append(change)
+    return found
+
+
 # -- endpoints that are names
 
 
@@ -245,22 +281,26 @@ def _intervention(kind: str, bundle: str, instance: InstancePlan, done: str, cau
 # -- bundles
 
 
-def bundle_word(words: Iterable[str]) -> str | None:
-    """The word for a bundle whose paths are in these states; None where it has no path."""
+def bundle_word(words: Iterable[str], unrouted: bool = False) -> str | None:
+    """The word for a bundle whose paths are in these states; None where it has no path.
+
+    ``unrouted``: packets for some prefix do not go over it.
+    """
     found = list(words)
     if not found:
         return None
     ups = found.count("up")
-    return "up" if ups == len(found) else "degraded" if ups else "down"
+    return "up" if ups == len(found) and not unrouted else "degraded" if ups else "down"
 
 
-def _bundle_event(bundle: str, before: Mapping[int, str], after: Mapping[int, str]) -> Iterator[Event]:
-    def words(states: Mapping[int, str]) -> list[str]:
-        return [word for path, word in states.items() if names.bundle_of_nexthop(path) == bundle]
+def _bundle_event(bundle: str, before: Seen, after: Seen) -> Iterator[Event]:
+    def words(seen: Seen) -> list[str]:
+        return [word for path, word in seen.states.items() if names.bundle_of_nexthop(path) == bundle]
 
-    was, now = bundle_word(words(before)), bundle_word(words(after))
+    was, now = (bundle_word(words(seen), bool(seen.unrouted.get(bundle))) for seen in (before, after))
     if was is None or now is None or was == now:
         return
     priority = NOTICE if now == "up" or was == "down" else WARNING
     cause = f"{words(after).count('up')} of {len(words(after))} paths are up"
+    cause += "".join(f"; {prefix} does not go over it: {why}" for prefix, why in after.unrouted.get(bundle, {}).items())
     yield Event(f"bundle-{now}", priority, f"bundle {bundle}: {was} -> {now}: {cause}", bundle, cause, was, now)

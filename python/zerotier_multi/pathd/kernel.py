@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 import errno
+import logging
+import os
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, field
 
 from zerotier_multi import names
 from zerotier_multi.netlink import KernelError
 from zerotier_multi.pathd.actions import Action, AddDevice, DeleteDevice, Put, PutRoute, Remove, SetDevice
 from zerotier_multi.pathd.desired import Observed
-from zerotier_multi.rtnl import FORCED_AFTER, Address, Neighbour, NextHop, NextHopGroup, Route, Rtnl, Rule, group_members
+from zerotier_multi.pathd.repairs import Key, key_of
+from zerotier_multi.nexthops import NextHop, NextHopGroup, Stray, group_members
+from zerotier_multi.rtnl import FORCED_AFTER, RT_TABLE_MAIN, Address, Neighbour, Route, Rtnl, Rule
+
+log = logging.getLogger("pathd")
 
 # What has gone by itself meanwhile needs no removal.
 _GONE = (errno.ENOENT, errno.ESRCH, errno.ENODEV, errno.EADDRNOTAVAIL)
@@ -16,13 +24,14 @@ _GONE = (errno.ENOENT, errno.ESRCH, errno.ENODEV, errno.EADDRNOTAVAIL)
 
 def observe(rtnl: Rtnl) -> Observed:
     """Read the kernel's state as far as it concerns us."""
-    nexthops, groups, _protocols = rtnl.nexthops()
+    nexthops, groups, strays = rtnl.nexthops()
     return Observed(
         links=rtnl.links(),
         addresses=rtnl.addresses(),
         neighbours=rtnl.permanent_neighbours(),
         nexthops=nexthops,
         groups=groups,
+        strays=strays,
         routes=rtnl.our_routes(),
         rules=rtnl.our_rules(),
         local=rtnl.local_addresses(),
@@ -42,6 +51,68 @@ def supports_resilient_groups(rtnl: Rtnl) -> bool:
         return "nexthop id" in str(error).lower()
     rtnl.delete_nexthop(probe)
     return True
+
+
+@dataclass
+class Done:
+    """What has come of a list of actions: sentences about refusals, and next hops that the kernel does not take.
+
+    ``notes`` are about what need not be tried again before something happens.
+    """
+
+    anything: bool = False
+    problems: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    refused: set[int] = field(default_factory=set)
+
+
+def carry_out(rtnl: Rtnl, todo: Iterable[Action], have: Observed, left_alone: Collection[Key] = ()) -> Done:
+    """Carry actions out, without those for things that are ``left_alone``, and without what follows from refused ones.
+
+    No route is bound to a group that could not be made, no group to a next hop that could not, and nothing that carries
+    traffic is taken away before what shall take its place is there.
+    """
+    done, failed, missing = Done(), set[int](), set[tuple[str, int]]()
+    for action in todo:
+        match action:
+            case Put(NextHopGroup() as group) if done.refused & set(group.members):
+                failed.add(group.id)
+                continue
+            case PutRoute(route, False) if route.nexthop_id in failed:
+                missing.add((route.prefix, route.table))
+                continue
+            case PutRoute(route) if route.nexthop_id in failed or (not route.nexthop_id and (route.prefix, route.table) in missing):
+                continue
+            case Remove(NextHopGroup() | NextHop() | Stray()) if failed:
+                continue
+        problem = None
+        if alone := key_of(action) in left_alone:
+            pass
+        elif (problem := perform(rtnl, action)) is None:
+            done.anything = True
+            log.info("%s", describe(action))
+            continue
+        match action:
+            case Put(NextHop(number)) if not alone:
+                done.refused.add(number)
+            case Put(NextHopGroup(number)):
+                failed.add(number)
+            case PutRoute(route, False) if route.nexthop_id:
+                missing.add((route.prefix, route.table))
+        if problem:
+            taken = isinstance(action, PutRoute) and problem.endswith(os.strerror(errno.EEXIST))
+            (done.notes if taken else done.problems).append(_taken(action.route) if taken else problem)
+    # The route that FRR sees stands for the other, and would lead nowhere by itself.
+    for route in have.routes:
+        if route.metric == names.SEEN_METRIC and (route.prefix, route.table) in missing and perform(rtnl, Remove(route)) is None:
+            done.anything = True
+    return done
+
+
+def _taken(route: Route) -> str:
+    table = "" if route.table == RT_TABLE_MAIN else f" table {route.table}"
+    command = f"ip {'-6 ' if ':' in route.prefix else ''}route show {route.prefix}{table}"
+    return f"the route to {route.prefix} cannot be made, because another program has one in its place; see: {command}"
 
 
 def perform(rtnl: Rtnl, action: Action) -> str | None:
@@ -79,7 +150,7 @@ def _perform(rtnl: Rtnl, action: Action) -> None:
             rtnl.add_rule(rule)
         case Remove(Rule() as rule):
             rtnl.delete_rule(rule)
-        case Remove(NextHop(number) | NextHopGroup(number)):
+        case Remove(NextHop(number) | NextHopGroup(number) | Stray(number)):
             rtnl.delete_nexthop(number)
         case Remove(Neighbour() as neighbour):
             rtnl.delete_neighbour(neighbour)
@@ -119,7 +190,7 @@ def describe(action: Action) -> str:
             return _describe("del", what)
 
 
-def _describe(verb: str, what: Address | Neighbour | NextHop | NextHopGroup | Route | Rule) -> str:
+def _describe(verb: str, what: Address | Neighbour | NextHop | NextHopGroup | Stray | Route | Rule) -> str:
     match what:
         case Address(index, interface):
             return f"ip address {verb} {interface} dev if{index}"
@@ -131,6 +202,8 @@ def _describe(verb: str, what: Address | Neighbour | NextHop | NextHopGroup | Ro
             kind = f" type resilient buckets {buckets}" if buckets else ""
             kind += f" unbalanced_timer {FORCED_AFTER}" if forced else ""
             return f"ip nexthop {verb} id {number} group {group_members(members, weights)}{kind}"
+        case Stray(number, text):
+            return f"ip nexthop {verb} id {number} ({text})"
         case Route() as route:
             return f"ip route {verb} {_route(route)}"
         case Rule() as rule:
