@@ -329,10 +329,10 @@ RIGHT = Match("10.0.55.2/32", GROUP, names.RT_PROTO)
 @pytest.mark.parametrize(
     ("match", "why"),
     [
-        (Match(error=errno.EINVAL), "a blackhole route takes it"),
+        (Match(error=errno.EINVAL), "a blackhole takes it"),
         (Match(error=errno.EHOSTUNREACH), "an unreachable route takes it"),
-        (Match(error=errno.EACCES), "a prohibit route takes it"),
-        (Match(error=errno.ENETUNREACH), "there is no route"),
+        (Match(error=errno.EACCES), "a prohibit route or rule takes it"),
+        (Match(error=errno.ENETUNREACH), "there is no route, or a rule refuses it"),
         (Match(error=errno.ENOBUFS), "ENOBUFS"),
         (Match("10.0.55.2/32", 0, 3, 12), "the route 10.0.55.2/32 over zt0p2 of another program (protocol boot) takes it"),
         (Match("10.0.55.2/32", 7, 11), "the route 10.0.55.2/32 of another program (protocol zebra) takes it"),
@@ -361,10 +361,10 @@ def test_a_remote_with_one_prefix_of_two_keeps_its_paths_and_the_bundle_is_degra
     answers = {("zt0", r.prefix): (Match(r.prefix, want.standing[r.group_id]),) for r in plan.routes}
     answers["zt0", "192.168.2.0/24"] = (Match(error=errno.EINVAL),)
     found = blocked([plan], want, have, answers)
-    assert not found.paths and found.prefixes == {"zt0": {"192.168.2.0/24": "a blackhole route takes it"}}
+    assert not found.paths and found.prefixes == {"zt0": {"192.168.2.0/24": "a blackhole takes it"}}
     words = dict.fromkeys((p.nexthop_id for p in plan.paths), "up")
     (event,) = events([plan], Seen(words), Seen(words, unrouted=found.prefixes))
-    assert (event.kind, event.cause) == ("bundle-degraded", "8 of 8 paths are up; 192.168.2.0/24 does not go over it: a blackhole route takes it")
+    assert (event.kind, event.cause) == ("bundle-degraded", "8 of 8 paths are up; 192.168.2.0/24 does not go over it: a blackhole takes it")
 
 
 def test_groups_and_next_hops_that_do_not_stand_are_blocked() -> None:
@@ -432,9 +432,9 @@ def test_op_mode_says_what_the_kernel_does_with_and_without_the_daemon() -> None
     from tests.unit.op_box import box, kernel, pathd
 
     told = pathd()
-    told["bundles"]["zt0"]["unrouted"] = [{"prefix": "10.0.55.2/32", "why": "a blackhole route takes it"}]
+    told["bundles"]["zt0"]["unrouted"] = [{"prefix": "10.0.55.2/32", "why": "a blackhole takes it"}]
     entry = bundle_entry(box(pathd=told), plan)
-    assert entry["state"] == "degraded" and "packets for 10.0.55.2/32 do not go over zt0: a blackhole route takes it" in entry["warnings"]
+    assert entry["state"] == "degraded" and "packets for 10.0.55.2/32 do not go over zt0: a blackhole takes it" in entry["warnings"]
     path, whole = plan.paths[0], kernel()
     assert path_state(box(pathd=None), plan, path) == "up"
     for broken in (

@@ -19,10 +19,10 @@ from zerotier_multi.rtnl import Match, Rtnl
 # Where a default route is tried: addresses that nobody has a route of his own for.
 _ANYWHERE = {"0.0.0.0/0": ("192.0.2.1", "203.0.113.1", "198.51.100.1"), "::/0": ("2001:db8:ffff::1", "3fff::1", "2001:db8::1")}
 _NOWHERE = {
-    errno.EINVAL: "a blackhole route takes it",
+    errno.EINVAL: "a blackhole takes it",
     errno.EHOSTUNREACH: "an unreachable route takes it",
-    errno.EACCES: "a prohibit route takes it",
-    errno.ENETUNREACH: "there is no route",
+    errno.EACCES: "a prohibit route or rule takes it",
+    errno.ENETUNREACH: "there is no route, or a rule refuses it",
 }
 _PROTOCOLS = {0: "unspec", 2: "kernel", 3: "boot", 4: "static", 9: "ra", 11: "zebra", 16: "dhcp", 186: "bgp", 188: "ospf", 196: "static"}
 
