@@ -116,13 +116,13 @@ def apply(change: Change) -> list[str]:
         systemd.systemctl("start", names.PATHD_UNIT)
         problems = _sync()
         if gone:
-            systemd.systemctl("stop", *gone)
+            systemd.stop(*gone)
             systemd.systemctl("reset-failed", *gone, check=False)
         digests = {i.unit: _files(change.plan, i).restart_digest for i in instances} if change.plan else {}
         systemd.apply_dropins({i.unit: dropin(i, digests[i.unit]) for i in instances}, gone)
         _start(change.bundle, units, digests)
         if not published_plans() and not problems:  # it still has something to take away
-            systemd.systemctl("stop", names.PATHD_UNIT)
+            systemd.stop(names.PATHD_UNIT)
     except OSError as error:
         raise CommitError(_disk(change.bundle, error)) from None
     except (systemd.SystemdError, PathdError) as error:

@@ -60,6 +60,15 @@ def unit_states(units: Sequence[str]) -> dict[str, UnitState]:
     return found
 
 
+def stop(*units: str) -> None:
+    """Stop units. One that systemd cannot load does not run, so it is stopped. Raises :class:`SystemdError`."""
+    try:
+        systemctl("stop", *units)
+    except SystemdError:
+        if any(state.running or state.active == "deactivating" for state in unit_states(units).values()):
+            raise
+
+
 def loaded_instances(bundle: str) -> list[str]:
     """Units of instances of a bundle that systemd has loaded or that have a drop-in, sorted."""
     answer = systemctl("list-units", "--all", "--plain", "--no-legend", "--full", f"zerotier-multi@{bundle}-*.service")

@@ -165,7 +165,7 @@ def _replace_identities(plan: Plan, instances: Sequence[InstancePlan]) -> None:
     except PathdError:
         pass  # the instances stop all the same; the commit's steps start the daemon
     try:
-        systemd.systemctl("stop", *(i.unit for i in instances))
+        systemd.stop(*(i.unit for i in instances))
         for instance in instances:
             home = Path(instance.home)
             for name in ("identity.secret", "identity.public"):

@@ -1,0 +1,36 @@
+"""Calls of systemctl, with the answers that systemd 252 gives."""
+
+from __future__ import annotations
+
+import subprocess
+
+import pytest
+from zerotier_multi import systemd
+
+UNITS = ("zerotier-multi@zt0-1.service", "zerotier-multi@zt0-2.service")
+
+
+class Systemd:
+    """Knows the first unit only; ``states`` are what ``show`` tells after the stop."""
+
+    def __init__(self, *states: str) -> None:
+        self.states = states
+
+    def run(self, command: list[str], **_options: object) -> subprocess.CompletedProcess[str]:
+        if command[2] == "stop":
+            return subprocess.CompletedProcess(command, 5, "", f"Failed to stop {UNITS[1]}: Unit {UNITS[1]} not loaded.\n")
+        blocks = [f"Id={u}\nActiveState={s}\nMainPID=0\nNRestarts=0" for u, s in zip(UNITS, self.states, strict=True)]
+        return subprocess.CompletedProcess(command, 0, "\n\n".join(blocks) + "\n", "")
+
+
+def test_a_unit_that_is_not_loaded_is_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As after a leftover in state bad-setting, with which every later commit failed."""
+    monkeypatch.setattr(systemd.subprocess, "run", Systemd("inactive", "inactive").run)
+    systemd.stop(*UNITS)
+
+
+@pytest.mark.parametrize("state", ["active", "deactivating"])
+def test_a_unit_that_still_runs_is_an_error(state: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(systemd.subprocess, "run", Systemd(state, "inactive").run)
+    with pytest.raises(systemd.SystemdError, match="not loaded"):
+        systemd.stop(*UNITS)
