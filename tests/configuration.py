@@ -31,7 +31,7 @@ def configured(text: str) -> dict[str, Any]:
         words = line.split()
         if words:
             session.set(["interfaces", "zerotier", *([] if words[0].startswith("zt") else ["zt0"]), *words])
-    with vyos_config.session(SCHEMA, {}, session.candidate):
+    with vyos_config._session(SCHEMA, {}, session.candidate):
         return vyos_config.Config().get_config_dict(
             ["interfaces", "zerotier"], get_first_key=True, no_tag_node_value_mangle=True, with_recursive_defaults=True
         )

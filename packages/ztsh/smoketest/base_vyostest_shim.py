@@ -60,24 +60,19 @@ class VyOSUnitTestSHIM:
                 raise
             os.unlink(cls._saved)
 
-        def cli_set(self, path, value=None):
+        def cli_set(self, config):
             """Set a path. Raises ConfigSessionError when it is refused."""
-            _say(self, 'set', *path, value)
-            self._session.set(path, value)
+            _say(self, 'set', *config)
+            self._session.set(config)
 
-        def cli_delete(self, path, value=None):
+        def cli_delete(self, config):
             """Delete a path; one that does not stand is none to delete, which is no error on VyOS either."""
-            _say(self, 'del', *path, value)
+            _say(self, 'del', *config)
             try:
-                self._session.delete(path, value)
+                self._session.delete(config)
             except ConfigSessionError as error:
                 if 'Nothing to delete' not in str(error):
                     raise
-
-        def cli_discard(self):
-            """Forget what has not been committed."""
-            _say(self, 'DISCARD')
-            self._session.discard()
 
         def cli_commit(self):
             """Commit. Raises ConfigSessionError when it is refused."""

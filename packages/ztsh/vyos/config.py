@@ -13,7 +13,7 @@ class _Session:
 
 
 @contextmanager
-def session(schema, running, proposed):
+def _session(schema, running, proposed):
     """Make a commit's two configurations known to every Config that is made inside."""
     global _current
     before, _current = _current, _Session(schema, running, proposed)
@@ -71,13 +71,13 @@ class Config:
     def _tree(self, effective):
         return self._session.running if effective else self._session.proposed
 
-    def exists(self, path, effective=False):
+    def exists(self, path):
         """Whether a path stands in the proposed configuration."""
-        return _tree.exists(self._tree(effective), self._path(path))
+        return _tree.exists(self._tree(effective=False), self._path(path))
 
     def exists_effective(self, path):
         """Whether a path stands in the running configuration."""
-        return self.exists(path, effective=True)
+        return _tree.exists(self._tree(effective=True), self._path(path))
 
     def is_tag(self, path):
         """Whether a path leads to a tag node."""
@@ -94,32 +94,37 @@ class Config:
         node, _ = self._definition(self._path(path))
         return node is not None and node.kind == 'leaf' and node.multi
 
-    def return_values(self, path, default=None, effective=False):
-        """Values of a leaf, [] or the default where it has none."""
+    def _values(self, path, default, effective):
         found = _tree.get(self._tree(effective), self._path(path))
-        return list(found) if isinstance(found, list) and found else ([] if default is None else default)
+        return list(found) if isinstance(found, list) and found else default
 
-    def return_value(self, path, default=None, effective=False):
+    def return_values(self, path, default=()):
+        """Values of a leaf, [] or the default where it has none."""
+        return self._values(path, list(default), effective=False)
+
+    def return_value(self, path, default=None):
         """Value of a leaf, or the default."""
-        found = self.return_values(path, effective=effective)
-        return found[0] if found else default
+        return self._values(path, [default], effective=False)[0]
 
     def return_effective_value(self, path, default=None):
         """Value of a leaf in the running configuration."""
-        return self.return_value(path, default, effective=True)
+        return self._values(path, [default], effective=True)[0]
 
-    def return_effective_values(self, path, default=None):
+    def return_effective_values(self, path, default=()):
         """Values of a leaf in the running configuration."""
-        return self.return_values(path, default, effective=True)
+        return self._values(path, list(default), effective=True)
 
-    def list_nodes(self, path, default=None, effective=False):
-        """Names below a node, or the values of a tag node."""
+    def _nodes(self, path, default, effective):
         found = _tree.get(self._tree(effective), self._path(path))
-        return list(found) if isinstance(found, dict) else ([] if default is None else default)
+        return list(found) if isinstance(found, dict) else list(default)
 
-    def list_effective_nodes(self, path, default=None):
+    def list_nodes(self, path, default=()):
+        """Names below a node, or the values of a tag node."""
+        return self._nodes(path, default, effective=False)
+
+    def list_effective_nodes(self, path, default=()):
         """Names below a node of the running configuration."""
-        return self.list_nodes(path, default, effective=True)
+        return self._nodes(path, default, effective=True)
 
     def get_config_dict(
         self,

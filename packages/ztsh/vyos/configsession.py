@@ -44,9 +44,9 @@ class ConfigSession:
         """Set a path; one that stands already is no error."""
         self._call(self._session.set, self._words(path, value))
 
-    def set_section(self, path, section):
+    def set_section(self, path, d):
         """Set all that a nested dict holds below a path."""
-        for below in _paths(section):
+        for below in _paths(d):
             self.set([*path, *below])
 
     def delete(self, path, value=None):
@@ -68,17 +68,13 @@ class ConfigSession:
         """Forget what has not been committed."""
         self._call(self._session.discard)
 
-    def show_config(self, path=(), format='raw'):
+    def show_config(self, path, format='raw'):
         """The candidate below a path as text."""
         return self._session.text(path)
 
     def load_config(self, file_path):
         """Replace the candidate by a file."""
         return self._call(self._load, file_path)
-
-    def load_explicit(self, file_path):
-        """As :meth:`load_config`."""
-        return self.load_config(file_path)
 
     def migrate_and_load_config(self, file_path):
         """As :meth:`load_config`; there is nothing to migrate."""

@@ -87,4 +87,25 @@ def run(module):
         return told
     if not isinstance(told, dict | list):
         raise InternalError(f'raw output must be a list or a dict, not {type(told).__name__}')
-    return json.dumps(told, indent=4)
+    return json.dumps(_normalized(told), indent=4)
+
+
+def _normalized(told):
+    """With the names of fields as VyOS has them in raw output: lower case, words joined by underscores."""
+    if isinstance(told, list):
+        return [_normalized(value) for value in told]
+    if not isinstance(told, dict):
+        return told
+    result = {_field(name): _normalized(value) for name, value in told.items()}
+    if len(result) != len(told):
+        raise InternalError(f'the fields {", ".join(map(str, told))} would have the same names in raw output')
+    return result
+
+
+def _field(name):
+    name = str(name)
+    if not name.isupper():
+        name = re.sub(r'(?<=[^0-9A-Z_])(?=[A-Z])', '_', name)
+    for character, word in (('@', '_at_'), ('%', '_percentage_'), ('~', '_tilde_')):
+        name = name.replace(character, word)
+    return re.sub(r'[\s()\[\]{}\-.,:"\'`_]+', '_', name).strip('_').lower()

@@ -99,7 +99,7 @@ class Runner:
         are run again with the old configuration. Raises :class:`CommitFailed`.
         """
         work = [(task, _load(task.script)) for task in tasks(old, new, self._schema)]
-        with vyos_config.session(self._schema, old, new):
+        with vyos_config._session(self._schema, old, new):
             checked = [(task, module, self._prepare(task, module)) for task, module in work]
             done: list[Task] = []
             for task, module, config in checked:
@@ -120,7 +120,7 @@ class Runner:
 
     def _undo(self, done: Sequence[Task], old: Tree, new: Tree) -> None:
         """Run the scripts that have run again with the old configuration, the last one first."""
-        with vyos_config.session(self._schema, new, old):
+        with vyos_config._session(self._schema, new, old):
             for task in reversed(done):
                 try:
                     module = _load(task.script)
