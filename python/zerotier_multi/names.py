@@ -31,6 +31,7 @@ RT_PROTO = 122
 NEXTHOP_ID_BASE = 0x7A000000
 NEXTHOP_ID_MASK = 0xFF000000
 
+REMOTE_RE = re.compile(r"[a-zA-Z0-9][-_.a-zA-Z0-9]{0,62}")  # a name of another router, as in the definition
 BUNDLE_RE = re.compile(r"zt(0|[1-9][0-9]{0,2})")
 _DEVICE_RE = re.compile(rf"({BUNDLE_RE.pattern})(p[1-9][0-9]?)?")
 

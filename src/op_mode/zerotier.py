@@ -9,6 +9,7 @@ from zerotier_multi.op import actions, api, errors
 
 _KINDS = {
     errors.NotConfigured: vyos.opmode.UnconfiguredSubsystem,
+    errors.WrongValue: vyos.opmode.IncorrectValue,
     errors.NotAllowed: vyos.opmode.PermissionDenied,
     errors.Unavailable: vyos.opmode.DataUnavailable,
 }

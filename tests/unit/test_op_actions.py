@@ -7,8 +7,9 @@ import inspect
 import os
 import subprocess
 import re
-import subprocess
-from collections.abc import Iterator
+import runpy
+import sys
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
@@ -16,7 +17,7 @@ from types import ModuleType
 import pytest
 from lxml import etree
 from tests.unit.op_box import PLAN
-from zerotier_multi import restarts
+from zerotier_multi import names, restarts
 from zerotier_multi.engine import IdentityError, generate_identity
 from zerotier_multi.identity import PublicIdentity
 from zerotier_multi.op import actions, gather
@@ -236,3 +237,44 @@ def test_completion_without_anything_configured_is_empty() -> None:
             [ROOT / "src/completion/list_zerotier.sh", *arguments], capture_output=True, text=True, check=True
         )
         assert done.stderr == "" and re.fullmatch(r"(zt\d+\n|\d+\n)*", done.stdout)
+
+
+HOSTILE = ["../../etc/shadow", "/etc/shadow", "x" * 5000, "zt0/../zt1", "a b", "", "-x", "\x1b[2Jx", "x\nset system", "²", "$(id)", "%s", "\udcff"]
+
+
+@pytest.fixture
+def called(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str]]:
+    """Runs a script as the shell does: its exit status, and what it told."""
+
+    def call(name: str, *arguments: str) -> tuple[int, str]:
+        monkeypatch.setattr(sys, "argv", [name, *arguments])
+        with pytest.raises(SystemExit) as end:
+            runpy.run_path(str(ROOT / "src/op_mode" / name), run_name="__main__")
+        told = capsys.readouterr()
+        return int(end.value.code or 0), (told.out + told.err).strip()
+
+    return call
+
+
+@pytest.mark.parametrize("value", [*HOSTILE, "zt999", "eth0"])
+def test_a_hostile_value_gets_one_sentence(called: Callable[..., tuple[int, str]], value: str) -> None:
+    """Whatever the argument: no traceback, nothing that a terminal acts on, no file of that name."""
+    calls = [("zerotier.py", "show_bundle", f"--bundle={value}"), ("zerotier_monitor.py", f"--bundle={value}")]
+    calls += [("zerotier.py", "show_interfaces", f"--bundle={value}")] if value else []
+    calls += [("zerotier.py", "show_identity", f"--bundle={value}", "--name=R1")]
+    calls += [("zerotier.py", "show_identity", "--bundle=zt0", f"--name={value}")] if value in HOSTILE else []
+    for script, *arguments in calls:
+        status, told = called(script, *arguments)
+        assert status == 1 and told.isprintable() and len(told) < 250, told
+        assert ("can be no name of a remote" if f"--name={value}" in arguments else "is not configured") in told
+
+
+@pytest.mark.parametrize("value", ["x", "²", "1e3", "9" * 5000, "0x1", "../1", "1\n2", "-1"])
+def test_a_hostile_number_gets_an_error(called: Callable[..., tuple[int, str]], value: str) -> None:
+    status, told = called("zerotier.py", "restart_bundle", "--bundle=zt0", f"--instance={value}")
+    assert status in (1, 2) and ("invalid int value" in told or "is not configured" in told)
+
+
+def test_the_name_of_a_remote_is_that_of_the_definition() -> None:
+    definition = etree.parse(ROOT / "interface-definitions/interfaces_zerotier.xml.in")
+    assert definition.xpath("//tagNode[@name='remote']/properties/constraint/regex/text()") == [names.REMOTE_RE.pattern]

@@ -5,9 +5,12 @@ from __future__ import annotations
 import socket
 from typing import Any
 
+from zerotier_multi import names
+from zerotier_multi.bundle import shown
 from zerotier_multi.op import balance as balances
 from zerotier_multi.op import commands, data, identity, text
 from zerotier_multi.op import routes as route_data
+from zerotier_multi.op.errors import WrongValue
 from zerotier_multi.op.gather import all_plans, plan_of, require_root, snapshot
 from zerotier_multi.op.snapshot import Snapshot
 from zerotier_multi.op.table import use_colour
@@ -70,8 +73,15 @@ def identities(raw: bool, bundle: str, name: str | None, everything: bool = Fals
 
     ``everything`` adds addresses that are left out for being private or a LAN's.
     """
+    known = name if name is not None else socket.gethostname()
+    if not names.REMOTE_RE.fullmatch(known):
+        raise WrongValue(
+            f"identity name {shown(known)} can be no name of a remote: use letters, digits, -, _ and . (at most 63)"
+            if name is not None
+            else f"the host name {shown(known)} can be no name of a remote; give one: show zerotier {shown(bundle)} identity name R1"
+        )
     found = identity.identity_data(plan_of(bundle), all_plans(), everything)
-    return found if raw else identity.identity_commands(found, name or socket.gethostname())
+    return found if raw else identity.identity_commands(found, known)
 
 
 def interfaces(raw: bool, bundle: str | None, detail: bool, statistics: bool) -> Answer:

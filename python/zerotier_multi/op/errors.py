@@ -11,6 +11,10 @@ class NotConfigured(OpError):
     """It asks about something that the configuration does not have."""
 
 
+class WrongValue(OpError):
+    """An argument has a value that cannot be."""
+
+
 class NotAllowed(OpError):
     """The user may not do it."""
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from zerotier_multi import names, systemd
+from zerotier_multi.bundle import shown
 from zerotier_multi.facts import published_plans
 from zerotier_multi.homes import own_identity
 from zerotier_multi.op.errors import NotAllowed, NotConfigured, Unavailable
@@ -41,7 +42,7 @@ def plan_of(bundle: str) -> Plan:
         if plan.bundle == bundle:
             return plan
     configured = ", ".join(plan.bundle for plan in plans) or "none"
-    raise NotConfigured(f"interfaces zerotier {bundle} is not configured; configured are: {configured}")
+    raise NotConfigured(f"interfaces zerotier {shown(bundle)} is not configured; configured are: {configured}")
 
 
 def all_plans() -> list[Plan]:
@@ -54,7 +55,7 @@ def instance_of(plan: Plan, number: int) -> InstancePlan:
     instance = plan.instance(number)
     if instance is None:
         known = ", ".join(str(i.number) for i in plan.instances) or "none"
-        raise NotConfigured(f"{plan.bundle} has no instance {number}; it has: {known}")
+        raise NotConfigured(f"{plan.bundle} has no instance {shown(str(number))}; it has: {known}")
     return instance
 
 
