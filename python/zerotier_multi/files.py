@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 import re
+from contextlib import suppress
 from pathlib import Path
 
-_ASIDE = re.compile(r"\..+\.(\d+)")
+_ASIDE = re.compile(r"\.(.+)\.([0-9]+)")
 
 
 def aside(path: Path) -> Path:
@@ -25,6 +26,8 @@ def write_atomic(path: Path, content: bytes, mode: int = 0o644) -> bool:
             return False
     except FileNotFoundError:
         pass
+    with suppress(OSError):  # what stays takes room, no more
+        clear_unfinished(path.parent, path.name)
     temporary = aside(path)
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, mode)
     try:
@@ -40,12 +43,20 @@ def write_atomic(path: Path, content: bytes, mode: int = 0o644) -> bool:
     return True
 
 
-def clear_unfinished(directory: Path) -> None:
-    """Remove what a process that is gone was writing aside when it, or the power, went. Raises OSError."""
+def clear_unfinished(directory: Path, name: str | None = None) -> None:
+    """Remove what a process that is gone was writing aside, as a file ``name`` or any, when it, or the power, went.
+
+    Raises OSError.
+    """
     for path in directory.iterdir():
         match = _ASIDE.fullmatch(path.name)
-        if match and path.is_file() and not Path("/proc", match[1]).exists():
+        if match and name in (None, match[1]) and path.is_file() and not is_running(int(match[2])):
             path.unlink(missing_ok=True)
+
+
+def is_running(pid: int) -> bool:
+    """Whether there is a process of that number."""
+    return Path("/proc", str(pid)).exists()
 
 
 def sync(path: Path) -> None:

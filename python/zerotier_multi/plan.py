@@ -153,7 +153,7 @@ def from_json(text: str) -> Plan:
 def _build(kind: type, data: dict[str, Any]) -> Any:
     unknown = set(data) - {f.name for f in fields(kind)}
     if unknown:
-        raise TypeError(f"unknown field {sorted(unknown)[0]}")
+        raise TypeError(f"unknown field {sorted(unknown)[0][:40]!r}")
     made = kind(**{key: tuple(value) if isinstance(value, list) else value for key, value in data.items()})
     for name, hint in _hints(kind).items():
         if not _fits(getattr(made, name), hint):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import grp
 import os
 import re
+from contextlib import suppress
 from pathlib import Path
 
 GROUP = "vyattacfg"  # VyOS's name of the group whose members may configure
@@ -32,6 +33,7 @@ class Replacement:
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             self._aside.unlink(missing_ok=True)
+            clear_abandoned(path.parent, re.escape(path.name))
             # Never through a link that somebody has put there.
             descriptor = os.open(self._aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
             with open(descriptor, "wb") as file:
@@ -70,7 +72,21 @@ def write(path: Path, text: str, mode: int = 0o640) -> None:
 
 def clear_unfinished(directory: Path, name: str) -> None:
     """Remove what a power cut left of writing files whose name matches; only where nobody writes now. Raises OSError."""
-    unfinished = re.compile(rf"\.(?:{name})\.\d+")
-    for path in directory.iterdir() if directory.is_dir() else ():
-        if unfinished.fullmatch(path.name) and not path.is_dir():
-            path.unlink()
+    for path, _writer in _unfinished(directory, name):
+        path.unlink()
+
+
+def clear_abandoned(directory: Path, name: str) -> None:
+    """Remove what killed processes have left of writing files whose name matches, as far as that can be removed."""
+    with suppress(OSError):
+        for path, writer in _unfinished(directory, name):
+            if not Path("/proc", writer).exists():
+                with suppress(OSError):  # another user's
+                    path.unlink()
+
+
+def _unfinished(directory: Path, name: str) -> list[tuple[Path, str]]:
+    """Files that were being written aside, each with the number of its process."""
+    pattern = re.compile(rf"\.(?:{name})\.([0-9]+)")
+    found = ((path, pattern.fullmatch(path.name)) for path in (directory.iterdir() if directory.is_dir() else ()))
+    return [(path, match[1]) for path, match in found if match and not path.is_dir()]

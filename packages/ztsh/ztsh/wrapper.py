@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -16,9 +17,12 @@ from ztsh import access, places
 from ztsh.confmode import ConfMode, Leave
 from ztsh.opmode import OpMode
 from ztsh.session import Session, SessionError, changed, check
-from ztsh.store import StoreError, write
+from ztsh.store import StoreError, clear_abandoned, write
 
 USAGE = "begin, end, set, delete, comment, copy, rename, show, compare, discard, commit, save, load, merge, confirm, commit-confirm, rollback"
+
+
+_FILE = re.compile(r"[0-9]+-([0-9]+)-([0-9]+)\.json")
 
 
 def _caller() -> str:
@@ -32,9 +36,12 @@ def _caller() -> str:
 
 
 def _clean() -> None:
-    """Sessions whose processes are gone."""
-    for path in places.sessions().glob("*-*-*.json"):
-        pid, started = path.stem.split("-")[1:]
+    """Remove sessions whose processes are gone, and what was being written of them."""
+    clear_abandoned(places.sessions(), ".+")
+    for path in places.sessions().iterdir():
+        if not (found := _FILE.fullmatch(path.name)):
+            continue
+        pid, started = found.groups()
         try:
             alive = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19] == started
         except OSError:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 import signal
 import sys
 import tempfile
@@ -15,7 +17,7 @@ from typing import Any
 from zerotier_multi import box, names, systemd
 from zerotier_multi.commit import Change, CommitError, apply, generate
 from zerotier_multi.engine import IdentityError, generate_identity
-from zerotier_multi.files import sync
+from zerotier_multi.files import is_running, sync
 from zerotier_multi.homes import own_identity
 from zerotier_multi.op.data import SCHEMA
 from zerotier_multi.op.errors import Unavailable
@@ -26,6 +28,7 @@ from zerotier_multi.plan import InstancePlan, Plan
 from zerotier_multi.restarts import paths_up, wait
 from zerotier_multi.rtnl import Rtnl
 
+_HOME = ".zerotier-identity."  # of an identity that belongs to no instance; the number of the process follows
 PATIENCE = 40.0  # seconds until an instance that was restarted must carry traffic again
 
 Say = Callable[[str], None]
@@ -188,7 +191,11 @@ def new_identity() -> dict[str, Any]:
     if not engines:
         raise Unavailable("no engine is installed that could make an identity; install ztnode or zerotier-one")
     program = next(iter(engines.values()))
-    with _ends_in_order(), tempfile.TemporaryDirectory(prefix=".zerotier-identity.", dir=names.RUN_DIR.parent) as home:
+    places = names.RUN_DIR.parent
+    for left in places.glob(f"{_HOME}*"):  # of one that was killed
+        if (pid := left.name.removeprefix(_HOME).partition(".")[0]).isdecimal() and not is_running(int(pid)):
+            shutil.rmtree(left, ignore_errors=True)
+    with _ends_in_order(), tempfile.TemporaryDirectory(prefix=f"{_HOME}{os.getpid()}.", dir=places) as home:
         try:
             public = generate_identity(program, Path(home))
             secret = (Path(home) / "identity.secret").read_text("ascii").strip()
