@@ -8,6 +8,7 @@
 # make iso                  the live image of the Debian edition, in build/iso (docs/live-image.md)
 # make check-iso            boots that image (or ISO=FILE) in QEMU under BIOS and UEFI, and two of it with traffic
 # make test-image           everything there is to test of it: that, installation, NAT, power cuts, smoketest; hours
+# make check-vyos-interface whether VYOS="sagitta=DIR ..." has what we take from VyOS (docs/vyos.md)
 # make iso-vyos             a VyOS image with all of it; BRANCH=rolling|circinus|sagitta (docs/vyos.md)
 # make vyos-packages        an apt repository for it from packages that were built from VyOS's sources; PACKAGES=DIR VYOS_BUILD=DIR
 # make lab                  two routers to work in by hand
@@ -32,7 +33,7 @@ TOOLS := $(shell cat lab/host-packages.txt) build-essential debhelper dh-python 
 export PYTHONPATH := python:packages/ztsh:.
 export PYTHONDONTWRITEBYTECODE := 1
 
-.PHONY: bench-uplinks demo test test-attack test-faults smoketest reference debs lab fuzz bench-engines bench-shell bench-faults bench-roaming bench-probes bench-chaos iso iso-vyos vyos-packages check-iso test-image tools clean check-root
+.PHONY: bench-uplinks demo test test-attack test-faults smoketest reference check-vyos-interface debs lab fuzz bench-engines bench-shell bench-faults bench-roaming bench-probes bench-chaos iso iso-vyos vyos-packages check-iso test-image tools clean check-root
 
 check-root:
 	@[ "$$(id -u)" = 0 ] || { echo "make: this needs root; use sudo"; exit 1; }
@@ -106,6 +107,10 @@ smoketest: debs
 reference: tools
 	@$(PYTHON) -m ztsh.reference interface-definitions op-mode-definitions >build/cli-reference.rst
 	@mv build/cli-reference.rst docs/cli-reference.rst
+
+# VYOS="sagitta=DIR circinus=DIR@REVISION ...": checkouts of vyos-1x, or repositories and a revision.
+check-vyos-interface:
+	@$(PYTHON) -m tests.vyos.interface $(VYOS)
 
 iso: debs
 	@$(PYTHON) debian-image/build

@@ -86,9 +86,9 @@ class VyOSUnitTestSHIM:
             _say(self, found)
             return found
 
-        def getFRRconfig(self, string=None, end='$', endsection='^!', daemon=''):  # noqa: N802 - VyOS's name
+        def getFRRconfig(self, string=None, end='$', endsection='^!'):  # noqa: N802 - VyOS's name
             """The running configuration of FRR, or its sections that begin with the line ``string``."""
-            found = _output(['vtysh', '-c', f'show run {daemon} no-header'])
+            found = _output(['vtysh', '-c', 'show run no-header'])
             if string:
                 found = '\n'.join(_sections(found.splitlines(), f'^{string}{end}', endsection))
             _say(self, found)
