@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #define RETRY_MS 1000 /* between two tries to have a TCP port that is taken */
+#define CLOSE_SECONDS 3 /* for connections to end by themselves */
 #define DOORS 3
 #define NOBODY_KNOWN ((uid_t)-1) /* a user that the kernel does not tell; all of them share one user's places */
 
@@ -50,10 +51,11 @@ struct doors {
 	MHD_RequestCompletedCallback on_end;
 	void *context;
 	struct door door[DOORS];
-	pthread_mutex_t lock; /* of the seats and `stop` */
+	pthread_mutex_t lock; /* of the seats, `stop` and `closing` */
 	pthread_cond_t change;
 	pthread_t keeper;
 	bool stop;
+	bool closing; /* nobody comes in any more, and who is in goes */
 };
 
 static int64_t clock_ms(void) {
@@ -71,6 +73,10 @@ static bool is_owner(uid_t user) { return user == 0 || user == geteuid(); }
 static enum MHD_Result on_knock(void *context, const struct sockaddr *caller, socklen_t length) {
 	(void)length;
 	struct door *door = context;
+	pthread_mutex_lock(&door->all->lock);
+	bool closing = door->all->closing;
+	pthread_mutex_unlock(&door->all->lock);
+	if (closing) return MHD_NO;
 	if (is_local(door)) return MHD_YES; /* whoever may open it */
 	door->judged = NOBODY_KNOWN;
 	if (door->netlink >= 0 && caller_user(door->netlink, caller, &door->address.any, &door->judged) == CALLER_GONE)
@@ -105,6 +111,7 @@ static void sit_down(struct door *door, struct MHD_Connection *connection, void 
 		*seat = (struct seat){true, false, info->connect_fd, user, clock_ms(), door};
 		*place = seat;
 	}
+	if (door->all->closing) shutdown(info->connect_fd, SHUT_RDWR);
 	pthread_cond_signal(&door->all->change);
 	pthread_mutex_unlock(&door->all->lock);
 }
@@ -120,6 +127,7 @@ static void on_connection(void *context, struct MHD_Connection *connection, void
 	if (!seat) return;
 	pthread_mutex_lock(&door->all->lock);
 	seat->used = false; /* before the descriptor is closed, so that nobody cuts another one */
+	if (door->all->closing) pthread_cond_signal(&door->all->change);
 	pthread_mutex_unlock(&door->all->lock);
 }
 
@@ -302,6 +310,27 @@ struct doors *doors_open(const char *home, unsigned int port, MHD_AccessHandlerC
 	return NULL;
 }
 
+static bool empty(const struct doors *doors) {
+	for (size_t d = 0; d < DOORS; d++)
+		for (size_t i = 0; i < DOOR_PLACES; i++)
+			if (doors->door[d].seats[i].used) return false;
+	return true;
+}
+
+/* A daemon of libmicrohttpd that is stopped while it refuses a malformed request uses an answer that is not there (seen
+ * with 0.9.75). So all connections are ended first, by themselves. */
+static void see_off(struct doors *doors) {
+	int64_t end = clock_ms() + 1000 * CLOSE_SECONDS;
+	struct timespec until = {end / 1000, end % 1000 * 1000000};
+	pthread_mutex_lock(&doors->lock);
+	doors->closing = true;
+	for (size_t d = 0; d < DOORS; d++)
+		for (size_t i = 0; i < DOOR_PLACES; i++)
+			if (doors->door[d].seats[i].used) shutdown(doors->door[d].seats[i].fd, SHUT_RDWR);
+	while (!empty(doors) && pthread_cond_timedwait(&doors->change, &doors->lock, &until) == 0) continue;
+	pthread_mutex_unlock(&doors->lock);
+}
+
 void doors_close(struct doors *doors) {
 	pthread_mutex_lock(&doors->lock);
 	bool kept = !doors->stop;
@@ -309,6 +338,7 @@ void doors_close(struct doors *doors) {
 	pthread_cond_signal(&doors->change);
 	pthread_mutex_unlock(&doors->lock);
 	if (kept) pthread_join(doors->keeper, NULL);
+	see_off(doors);
 	for (size_t i = 0; i < DOORS; i++) {
 		struct door *door = &doors->door[i];
 		if (door->daemon) MHD_stop_daemon(door->daemon);

@@ -91,10 +91,9 @@ static void on_event(core_node *core, void *user, void *thread, int event, const
 	struct node *node = user;
 	if (event == CORE_EVENT_ONLINE) node->online = true;
 	if (event == CORE_EVENT_OFFLINE) node->online = false;
-	if (event == CORE_EVENT_IDENTITY_COLLISION) {
-		node->collision = true;
-		node_stop(node);
-	}
+	/* Any peer that is a root or a moon can say so, as every remote of a link without a controller is: no reason to end. */
+	if (event == CORE_EVENT_IDENTITY_COLLISION && !atomic_exchange(&node->collision, true))
+		say("a peer says that another node has this node's address with another key; it goes on");
 }
 
 /* No tunnel inside a tunnel: blacklisted prefixes, and every address that one of our own devices has. The core asks for
@@ -336,8 +335,7 @@ int node_run(struct node *node) {
 	}
 	underlay_wake(node->underlay);
 	pthread_join(node->receiver, NULL);
-	if (node->collision) say("another node has the same identity; make a new one");
-	return node->collision || node->identity_lost ? 1 : 0;
+	return node->identity_lost ? 1 : 0;
 }
 
 void node_stop(struct node *node) {

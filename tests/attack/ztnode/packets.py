@@ -47,7 +47,7 @@ class Packets:
         count = self._dice.randrange(1, 24)
         for _ in range(count):
             with contextlib.suppress(OSError):
-                self._send(self._make())
+                self.send(self._make())
         return count
 
     def _make(self) -> bytes:
@@ -98,10 +98,14 @@ class Packets:
             verb, payload = 0x10, struct.pack(">H", dice.choice((len(addresses), 65535))) + b"".join(addresses)
         elif dice.random() < 0.5:
             payload = network + payload
-        data, _number = packet.seal(self._key, self._secret, self._victim.address, verb | dice.choice((0, 0, 0, 0x80)), payload[:1372])
-        return data
+        return self.seal(verb | dice.choice((0, 0, 0, 0x80)), payload[:1372])
 
-    def _send(self, data: bytes) -> None:
+    def seal(self, verb: int, payload: bytes) -> bytes:
+        """A packet that the victim takes for the peer's."""
+        return packet.seal(self._key, self._secret, self._victim.address, verb, payload)[0]
+
+    def send(self, data: bytes) -> None:
+        """Send a packet, mostly with the peer's address."""
         dice = self._dice
         if len(data) > 1400:
             self._udp.sendto(data[:60_000], (self._there, PORT))
