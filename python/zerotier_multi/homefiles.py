@@ -49,6 +49,11 @@ class HomeFiles:
     restart_digest: str  # a running process that was started with another one must be restarted
 
 
+def network_marker(instance: InstancePlan) -> str:
+    """The file of a home that has an instance join its network."""
+    return f"networks.d/{instance.network_id}.conf"
+
+
 def bind_addresses(instance: InstancePlan, addresses: Mapping[str, Sequence[str]]) -> tuple[str, ...]:
     """Addresses that a zerotier-one of an instance has to bind to; empty: every one of the underlay.
 
@@ -126,18 +131,18 @@ def home_files(
             # only every 30 s, so it gets them as roots' endpoints too, and is restarted when they change.
             known = () if follows_addresses(instance.engine) else tuple(endpoint(e) for e in endpoints)
             have[moon_file(identity)] = make_moon(identity, known)
-        have[f"{network}.conf"] = make_network_config(
+        have[network_marker(instance)] = make_network_config(
             instance.network_id, own.address, [identity.address for identity, _ in peers], plan.mtu or 0
         )
         moons = [have[moon_file(identity)].hex() for identity in sorted((i for i, _ in peers), key=str)]
-        fixed += [have["planet"].hex(), have[f"{network}.conf"].hex(), *moons]
+        fixed += [have["planet"].hex(), have[network_marker(instance)].hex(), *moons]
     else:
         if plan.planet:
             given = base64.b64decode(plan.planet)
             have[PLANET_MARK] = hashlib.sha256(given).hexdigest().encode() + b"\n"
             have["planet"] = given
             fixed.append(plan.planet)
-        create[f"{network}.conf"] = b""  # an empty file joins; what the controller sends is kept in it
+        create[network_marker(instance)] = b""  # an empty file joins; what the controller sends is kept in it
     digest = hashlib.sha256("\0".join(fixed).encode()).hexdigest()[:16]
     return HomeFiles(have, create, digest)
 

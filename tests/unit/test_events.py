@@ -11,6 +11,7 @@ from tests.configuration import EXAMPLE, bundle
 from zerotier_multi.cpu import Cpu
 from zerotier_multi.pathd.chronicle import Chronicle
 from zerotier_multi.pathd.events import INFO, NOTICE, WARNING, Event, Seen, events, hang, path_cause, revival
+from zerotier_multi.pathd.healing import cause
 from zerotier_multi.planner import make_plan
 
 PLAN = make_plan(bundle(EXAMPLE), tuple(Cpu(n, n) for n in range(4)), "/usr/sbin/ztnode")
@@ -186,11 +187,15 @@ def test_changes_are_counted_and_forgotten_with_their_path() -> None:
 def test_what_the_daemon_does_to_an_instance_is_told() -> None:
     made, heard = chronicle()
     instance: Any = PLAN.instances[1]
-    for event in (revival("zt0", instance), hang("zt0", instance), revival("zt0", instance)):
+    marker = f"networks.d/{instance.network_id}.conf"
+    lost, left = cause(instance, ()), cause(instance, ("planet", marker))
+    for event in (revival("zt0", instance, lost), hang("zt0", instance), revival("zt0", instance, left)):
         made.tell(event)
     assert (made.revivals("zt0", 2), made.revivals("zt0", 1)) == (2, 0)
-    assert [e.message for e in heard[:2]] == [
+    assert [e.message for e in heard[:3]] == [
         "instance zt0/2: zerotier-multi@zt0-2.service is started again: its device zt0p2 is missing",
         "instance zt0/2: zerotier-multi@zt0-2.service is killed: it runs but does not answer",
+        f"instance zt0/2: zerotier-multi@zt0-2.service is started again: it is not on its network: {marker} of its home was not"
+        " as the plan says",
     ]
     assert heard[0].fields()["ZEROTIER_INSTANCE"] == "2" and "ZEROTIER_TO" not in heard[0].fields()

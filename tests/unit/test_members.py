@@ -62,12 +62,12 @@ class World:
                 self.events()
         raise AssertionError("nothing comes")
 
-    def ask(self, status: str, online: bool = True, cut: int = 0) -> None:
+    def ask(self, status: str, online: bool = True, cut: int = 0, networks: list[str] | None = None) -> None:
         """The next question, when it is due, and its answers; with ``cut`` the first part alone at first."""
         self.now = max(self.now, self.members.wake or 0.0)
         self.members.work(self.now)
         client, _ = self.server.accept()
-        for answer in (http({"address": "00000000a1", "online": online}), http([{"nwid": NWID, "status": status}])):
+        for answer in (http({"address": "00000000a1", "online": online}), http([{"nwid": n, "status": status} for n in ([NWID] if networks is None else networks)])):
             self.questions.append(self.take(client).decode())
             if cut:
                 client.sendall(answer[:cut])
@@ -114,6 +114,16 @@ def test_a_restart_helps_against_no_root_alone(world: World) -> None:
         world.now += GRACE
         world.look("down")
         assert world.members.refused("zt0p1") is not helps
+
+
+def test_who_is_on_no_such_network_has_left_it(world: World) -> None:
+    world.look("no device")
+    assert not world.members.left("zt0p1", world.now)
+    world.ask("OK", networks=[])
+    assert not world.members.left("zt0p1", world.now) and world.members.left("zt0p1", world.now + GRACE)
+    assert not world.members.left("zt0p2", world.now + GRACE)
+    world.ask("REQUESTING_CONFIGURATION")
+    assert not world.members.left("zt0p1", world.now + GRACE)
 
 
 def test_it_is_asked_often_after_a_change_and_less_often_later(world: World) -> None:

@@ -135,7 +135,10 @@ static int run(const char *home, unsigned int port) {
 	struct node *node = node_start(home, port);
 	if (!node) return 1;
 	struct api *api = api_start(node, home, token);
-	if (!api) return 1;
+	if (!api) {
+		node_delete(node);
+		return 1;
+	}
 	explicit_bzero(token, sizeof token);
 	running = node;
 	struct sigaction stop = {.sa_handler = on_signal};

@@ -287,12 +287,13 @@ static bool open_core(struct node *node) {
 
 struct node *node_start(const char *home, unsigned int port) {
 	struct node *node = calloc(1, sizeof *node);
+	if (!node) return NULL;
 	snprintf(node->home, sizeof node->home, "%s", home);
 	pthread_mutex_init(&node->lock, NULL);
 	node->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	node->netlink = open_netlink();
 	bool changed, taken = false;
-	if (!check_identity(home) || !look_at_settings(node, &changed)) return NULL;
+	if (!check_identity(home) || !look_at_settings(node, &changed)) goto failed;
 	node->port = port ? port : node->settings->primary_port ? node->settings->primary_port : 9993;
 	node->underlay = underlay_open(node->port);
 	underlay_rebind(node->underlay, node->settings, &taken);
@@ -300,14 +301,17 @@ struct node *node_start(const char *home, unsigned int port) {
 		char holder[200];
 		port_holder("udp", node->port, holder, sizeof holder);
 		say("UDP port %u is taken by %s; give another with -p", node->port, holder);
-		return NULL;
+		goto failed;
 	}
-	if (!open_core(node)) return NULL;
+	if (!open_core(node)) goto failed;
 	apply_physical(node);
 	tell_addresses(node);
 	orbit_known(node);
 	join_known(node);
 	return node;
+failed:
+	node_delete(node);
+	return NULL;
 }
 
 int node_run(struct node *node) {
@@ -344,11 +348,11 @@ void node_stop(struct node *node) {
 }
 
 void node_delete(struct node *node) {
-	networks_close(node->networks);
-	ZT_Node_delete(node->core);
+	if (node->networks) networks_close(node->networks);
+	if (node->core) ZT_Node_delete(node->core);
 	networks_free(node->networks);
 	contact_free(node->contact);
-	underlay_close(node->underlay);
+	if (node->underlay) underlay_close(node->underlay);
 	settings_free(node->settings);
 	hello_free(node->hello);
 	guard_free(node->guard);

@@ -22,6 +22,7 @@ struct node *node_start(const char *home, unsigned int port);
 int node_run(struct node *node);
 /* From a signal handler or another thread. */
 void node_stop(struct node *node);
+/* Also of one that could not be started whole. */
 void node_delete(struct node *node);
 
 core_node *node_core(struct node *node);

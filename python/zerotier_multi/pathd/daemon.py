@@ -21,7 +21,7 @@ from systemd import daemon as sd
 from zerotier_multi import names, rtnl, systemd
 from zerotier_multi.listener import crowd
 from zerotier_multi.netlink import EventSocket
-from zerotier_multi.pathd import events, forwarding, full_tunnel, journal, mss, nft, recovery, spoofed, uplinks
+from zerotier_multi.pathd import events, forwarding, full_tunnel, healing, journal, mss, nft, recovery, spoofed, uplinks
 from zerotier_multi.pathd.actions import actions
 from zerotier_multi.pathd.chronicle import Chronicle
 from zerotier_multi.pathd.control import ControlSocket
@@ -356,16 +356,20 @@ class Daemon:
         """
         instances = {i.device: (plan, i) for plan in self._plan_list for i in plan.instances}
         self._seen = (self._seen | set(self._observed.links)) & set(instances)
-        missing = set(instances) - set(self._observed.links)
+        missing = healing.missing(instances, self._observed.links, self._up)
         for device in self._losses.due(missing & self._seen, now):
             # Dead ones are systemd's to start again, as long as it does.
             if self._runs(instances[device][1].unit):
-                plan, instance = instances[device]
-                self._start_again([instance], revival(plan.bundle, instance))
+                self._heal(*instances[device])
         for device in self._revival.due(missing, now):
             plan, instance = instances[device]
-            if device in self._seen or plan.controller_free or not self._runs(instance.unit):
-                self._start_again([instance], revival(plan.bundle, instance))
+            without = device in self._seen or self._members.left(device, now)
+            if without or plan.controller_free or not self._runs(instance.unit):
+                self._heal(plan, instance)
+
+    def _heal(self, plan: Plan, instance: InstancePlan) -> None:
+        written = healing.heal(plan, instance)
+        self._start_again([instance], revival(plan.bundle, instance, healing.cause(instance, written)))
 
     @staticmethod
     def _runs(unit: str) -> bool:

@@ -209,9 +209,9 @@ def _member_event(plan: Plan, instance: InstancePlan, before: Seen, after: Seen)
     )  # fmt: skip
 
 
-def revival(bundle: str, instance: InstancePlan) -> Event:
+def revival(bundle: str, instance: InstancePlan, cause: str) -> Event:
     """The daemon starts an instance again."""
-    return _intervention(REVIVED, bundle, instance, "started again", f"its device {instance.device} is missing")
+    return _intervention(REVIVED, bundle, instance, "started again", cause)
 
 
 def hang(bundle: str, instance: InstancePlan) -> Event:

@@ -105,6 +105,12 @@ class Members:
         member = self._found.get(device)
         return member is not None and member.waits and member.word != membership.NO_ROOT
 
+    def left(self, device: str, now: float) -> bool:
+        """Whether an instance has said for a while that it is on no such network as the plan's."""
+        record = next((r for r in self._records.values() if r.instance.device == device), None)
+        told = record.told if record else None
+        return bool(record and told and told.node and told.status is None and now >= record.changed_at + GRACE)
+
     def _configure(self, wanted: dict[str, InstancePlan], now: float) -> None:
         for unit in [u for u, record in self._records.items() if wanted.get(u) != record.instance]:
             self._drop(self._records.pop(unit))
