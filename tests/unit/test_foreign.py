@@ -149,6 +149,9 @@ def test_a_next_hop_that_cannot_be_had_is_left_out_and_the_others_carry() -> Non
     want = desired_state([PLAN], have, lambda *_: True, True, {}, 100.0, refused={MEMBERS[0]})
     assert want.groups[GROUP].members == MEMBERS[1:] and MEMBERS[0] not in want.ready
     want = desired_state([PLAN], have, lambda *_: True, True, {}, 100.0, refused={GROUP})
+    assert want.groups[GROUP].members == MEMBERS, "what is left of it goes on carrying traffic"
+    del have.groups[GROUP]
+    want = desired_state([PLAN], have, lambda *_: True, True, {}, 100.0, refused={GROUP})
     assert want.groups == {} and want.routes == set()
 
 
@@ -290,8 +293,11 @@ def test_a_fight_is_given_up_for_a_while_and_told() -> None:
     rounds = 0
     while now < 60:
         have.nexthops[MEMBERS[0]] = whole
+        have.groups[GROUP] = NextHopGroup(GROUP, MEMBERS, 128, 10)
         look_again(repairs, have, now)
         del have.nexthops[MEMBERS[0]]
+        # The kernel takes it out of the group, over which nobody fights.
+        have.groups[GROUP] = NextHopGroup(GROUP, MEMBERS[1:], 128, 10)
         told += look_again(repairs, have, now + 0.01).contested
         rounds += 1
         if repairs.refused(now + 0.01):

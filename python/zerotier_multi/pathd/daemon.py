@@ -439,8 +439,9 @@ class Daemon:
     def _alarms(self) -> list[float]:
         """When to look again, whatever happens until then."""
         drains = (until for _index, until in self._drained.values())
+        untried = min(self._refused.values(), default=None)
         contested = self._repairs.wake(self._looked_at)
-        found = (self._retry, self._wake, self._doubt, contested, self._revival.wake, self._losses.wake, self._audit_at, *drains)
+        found = (self._retry, self._wake, self._doubt, untried, contested, self._revival.wake, self._losses.wake, self._audit_at, *drains)
         return [at for at in found if at is not None]
 
     def _timeout(self) -> float:

@@ -116,7 +116,7 @@ def desired_state(
     ``usable`` tells whether a path whose device is there may carry traffic (health, draining);
     ``resilient`` whether the kernel has resilient groups; ``waiting_since`` since when, in the seconds of ``now``, a
     group waits for the rest of its members; ``shares`` are those groups whose weights are measured; ``refused`` are next
-    hops and groups (by the id in their plan) that cannot be had at present.
+    hops and groups (by the id in their plan) that cannot be made at present.
     """
     want = Desired()
     for plan in plans:
@@ -200,7 +200,8 @@ def _paths(
         complete = len(members) == len(group.members)
         if not members and plan.keep_routes:
             members = tuple(m for m in group.members if m in want.ready)
-        if not members or group.group_id in refused:
+        # One that is only changed, and goes on carrying traffic, is better than none.
+        if not members or (group.group_id in refused and number not in observed.groups):
             continue
         end = waiting_since.get(group.group_id, now) + GROUP_GRACE
         if number is None:

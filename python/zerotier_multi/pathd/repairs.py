@@ -58,9 +58,11 @@ class Repairs:
         values = dict(_wanted(want, have))
         stands = {key: value for key, value in values.items() if _stands(key, value, want, have)}
         contested = []
-        for key, value in values.items():
-            if key in stands or self._stood.get(key) != value:
-                continue
+        lost = {key: value for key, value in values.items() if key not in stands and self._stood.get(key) == value}
+        hops = {key[1] for key in lost if key[0] == "nexthop"}
+        for key, value in lost.items():
+            if isinstance(value, NextHopGroup) and hops & set(value.members):
+                continue  # the kernel takes a next hop out of its groups
             change = _change(key, value, self._ids.get(key, 0), have)
             self._lost[key] = (value, change)
             times = self._times.setdefault(key, deque(maxlen=FREE + 1))
