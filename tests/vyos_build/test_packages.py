@@ -90,7 +90,8 @@ def test_what_is_missing_is_named_with_where_to_get_it(place: Path, capsys: pyte
         make(place)
     assert str(refused.value) == (
         f"2 packages are missing: build them from their sources and put them into {place}/built, "
-        "or make an image without them: LEAVE_OUT=all, or names with commas between"
+        "or make an image without them: LEAVE_OUT=all, or names with commas between "
+        "(never without vyos-1x, vyatta-bash, vyatta-cfg, libvyosconfig0)"
     )
     said = [line.partition("] ")[2] for line in capsys.readouterr().out.splitlines()]
     assert said[-2:] == [
@@ -174,6 +175,12 @@ def test_it_is_served_while_an_image_is_built(place: Path) -> None:
         assert none is None
     with pytest.raises(BuildError, match=f"^{place} is no repository that can be used"), served(f"file:{place}"):
         pass
+
+
+def test_vyos_itself_is_not_left_out(place: Path) -> None:
+    (place / "built/vyos-1x_1.5_amd64.deb").unlink()
+    with pytest.raises(BuildError, match="^1 packages are missing"):
+        make(place, "all")
 
 
 def test_wrong_places(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:

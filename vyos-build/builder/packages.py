@@ -25,6 +25,8 @@ from builder.repository import Given, read_given
 from builder.sources import given
 from builder.wanted import branch_of, read_wanted, sources_of
 
+# Without these there is no VyOS; its other packages are asked for by them.
+_INDISPENSABLE = ("vyos-1x", "vyatta-bash", "vyatta-cfg", "libvyosconfig0")
 def make(
     debs: Path, leave_out: Sequence[str], log: Log, into: Path, mirrors: dict[str, str], development: bool = True
 ) -> list[Gap]:
@@ -51,7 +53,8 @@ def make(
     if missing:
         raise BuildError(
             f"{len(missing)} packages are missing: build them from their sources and put them into {debs}, "
-            f"or make an image without them: LEAVE_OUT=all, or names with commas between"
+            f"or make an image without them: LEAVE_OUT=all, or names with commas between "
+            f"(never without {', '.join(_INDISPENSABLE)})"
         )
     kernel = wanted.kernel if any(p.name == wanted.kernel for p in packages) else archive.newest_kernel(everything)
     if not kernel:
@@ -71,7 +74,7 @@ def make(
 
 def _divide(gaps: Sequence[Gap], leave_out: Sequence[str]) -> tuple[list[Gap], list[Gap]]:
     names = set(leave_out)
-    left = [gap for gap in gaps if "all" in names or gap.name in names]
+    left = [gap for gap in gaps if gap.name not in _INDISPENSABLE and ("all" in names or gap.name in names)]
     return left, [gap for gap in gaps if gap not in left]
 
 
