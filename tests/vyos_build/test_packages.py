@@ -91,7 +91,7 @@ def test_what_is_missing_is_named_with_where_to_get_it(place: Path, capsys: pyte
     assert str(refused.value) == (
         f"2 packages are missing: build them from their sources and put them into {place}/built, "
         "or make an image without them: LEAVE_OUT=all, or names with commas between "
-        "(never without vyos-1x, vyatta-bash, vyatta-cfg, libvyosconfig0)"
+        "(never without vyos-1x, vyatta-bash, vyatta-cfg, vyos-utils, libvyosconfig0, python3-pyhumps)"
     )
     said = [line.partition("] ")[2] for line in capsys.readouterr().out.splitlines()]
     assert said[-2:] == [
@@ -175,6 +175,14 @@ def test_it_is_served_while_an_image_is_built(place: Path) -> None:
         assert none is None
     with pytest.raises(BuildError, match=f"^{place} is no repository that can be used"), served(f"file:{place}"):
         pass
+
+
+def test_live_boot_that_nobody_asks_for(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    make(place, "all")
+    assert "live-boot is Debian's, which starts no image that install image has made" in capsys.readouterr().out
+    make_deb(place / "built", "live-boot", "2015", "all")
+    make(place, "all")
+    assert "live-boot is Debian's" not in capsys.readouterr().out
 
 
 def test_vyos_itself_is_not_left_out(place: Path) -> None:

@@ -25,8 +25,8 @@ from builder.repository import Given, read_given
 from builder.sources import given
 from builder.wanted import branch_of, read_wanted, sources_of
 
-# Without these there is no VyOS; its other packages are asked for by them.
-_INDISPENSABLE = ("vyos-1x", "vyatta-bash", "vyatta-cfg", "libvyosconfig0")
+# Without these there is no VyOS, or not one command of it runs.
+_INDISPENSABLE = ("vyos-1x", "vyatta-bash", "vyatta-cfg", "vyos-utils", "libvyosconfig0", "python3-pyhumps")
 def make(
     debs: Path, leave_out: Sequence[str], log: Log, into: Path, mirrors: dict[str, str], development: bool = True
 ) -> list[Gap]:
@@ -65,6 +65,8 @@ def make(
         "built": {package.name: package.stanza["Version"] for package in packages},
         "left out": [{"package": str(gap.relation), "asked for by": gap.askers, "instead": _instead(gap)} for gap in left],
     })
+    if not any(package.name == "live-boot" for package in packages):
+        log.step("live-boot is Debian's, which starts no image that install image has made: build VyOS's own")
     if kernel != wanted.kernel:
         log.step(f"the kernel is Debian's {kernel}, because there is no {wanted.kernel}")
     for gap in left:
