@@ -113,7 +113,7 @@ class Plan:
     auto_weights: bool = False  # shares of the paths follow what is measured
     engine_reason: str = ""  # why the engine was taken, such as "auto"; empty where it is configured
     planet: str = ""  # private roots: their planet file as base64 text
-    adjust_mss: tuple[str | int, ...] = (CLAMP_TO_PMTU, CLAMP_TO_PMTU)  # of forwarded TCP over IPv4 and IPv6, bytes
+    adjust_mss: tuple[str | int, str | int] = (CLAMP_TO_PMTU, CLAMP_TO_PMTU)  # of forwarded TCP over IPv4 and IPv6, bytes
 
     def instance(self, number: int) -> InstancePlan | None:
         """The instance with that number, or None."""
@@ -169,7 +169,10 @@ def _hints(kind: type) -> dict[str, Any]:
 def _fits(value: Any, hint: Any) -> bool:
     """Whether a value is of a type that a field of a plan has."""
     if get_origin(hint) is tuple:
-        return isinstance(value, tuple) and all(_fits(item, get_args(hint)[0]) for item in value)
+        kinds = get_args(hint)
+        if kinds[-1] is ...:
+            kinds = kinds[:1] * len(value) if isinstance(value, tuple) else ()
+        return isinstance(value, tuple) and len(value) == len(kinds) and all(map(_fits, value, kinds))
     if get_args(hint):  # one of several
         return any(_fits(value, choice) for choice in get_args(hint))
     return isinstance(value, hint) and (hint is bool or not isinstance(value, bool))

@@ -41,4 +41,6 @@ def trio(lab: Lab) -> list[Router]:
         routers, INSTANCES, families=(4, 6), transit=("10.14.0.0/27", "2001:db8:14::/123"), subnet_lengths=(28, 124),
         engine=Path(ENGINE).name,
     )  # fmt: skip
+    for router in routers:  # else routes come while a test looks at them
+        router.wait(lambda r=router: not r.json(["ip", "-j", "-6", "address", "show", "tentative"]), what="addresses that are settled")
     return routers

@@ -106,7 +106,7 @@ def _plans(directory: Path) -> Made:
                 home_files(plan, instance, None)
         return True
 
-    known = [_DEEP, json.dumps({**samples[0], "x\ny": 7}), json.dumps({**samples[0], "adjust_mss": 7}), json.dumps({**samples[0], "addresses": [None]})]
+    known = [_DEEP, json.dumps({**samples[0], "x\ny": 7}), json.dumps({**samples[0], "adjust_mss": 7}), json.dumps({**samples[0], "adjust_mss": ["disable"]}), json.dumps({**samples[0], "addresses": [None]})]
     return [Target("plans", samples, as_text, call, known)]
 
 

@@ -12,6 +12,7 @@ import resource
 import time
 import traceback
 from collections.abc import Callable, Sequence
+from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
@@ -120,9 +121,9 @@ def _bent(source: random.Random, value: Any, samples: Sequence[Any]) -> Any:
             case 0:
                 del value[key]
             case 1 if isinstance(value, dict):
-                value[source.choice(_WORDS)] = value[key]
+                value[source.choice(_WORDS)] = deepcopy(value[key])
             case 2 if isinstance(value, list):
-                value.append(value[key])
+                value.append(deepcopy(value[key]))
             case _:
                 value[key] = _bent(source, value[key], samples)
         return value
@@ -132,7 +133,7 @@ def _bent(source: random.Random, value: Any, samples: Sequence[Any]) -> Any:
         for _ in range(source.choice((5, 200))):
             value = [value] if source.random() < 0.5 else {"x": value}
         return value
-    return source.choice((*_ODD, *_WORDS))
+    return deepcopy(source.choice((*_ODD, *_WORDS)))
 
 
 def as_text(source: random.Random, samples: Sequence[Any]) -> str:

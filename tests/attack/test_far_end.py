@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from ipaddress import ip_address
 
 import pytest
 from tests.attack import packets
-from tests.attack.hostile import hardware, link_local, listening, memory, send, state
+from tests.attack.hostile import answered, hardware, link_local, listening, memory, overheard, send, state
+from tests.attack.settings import Attack
+from zerotier_multi.pathd import wire
 
 from lab import Router
 from lab.scenario import loopback, loopback6, reach, status, wait_paths
 
-DEVICE, OTHER = "zt0p1", "zt0p2"
+DEVICE, PATHD = "zt0p1", "zerotier-pathd.service"
 PATHS = 2 * 2 * 2  # instances, families, remotes
 PORT = 4000
 
@@ -74,3 +77,115 @@ def test_our_own_addresses_are_nobody_elses(trio: list[Router]) -> None:
         for setting in ("accept_local", "route_localnet"):
             first.run(["sysctl", "-qw", f"net.ipv4.conf.{DEVICE}.{setting}=0"])
     assert sorted(told.splitlines()) == sorted(allowed)
+
+
+# -- words about paths
+
+
+def test_a_third_router_has_no_say_about_the_path_to_another(trio: list[Router], attack: Attack) -> None:
+    """R3 sends probes as if they were R2's: of its own making, and those that R1 would believe of R3 itself."""
+    first, second, third = trio
+    source, before = attack.random("probes"), memory(first, PATHD)
+    made = [
+        wire.Probe(
+            source.randrange(1 << 16), source.random() < 0.5, source.choice((1, 1, 2, source.randrange(256))), source.randrange(1 << 16),
+            source.randrange(1 << 63), 0, 0, source.choice((0, 3)), source.choice((None, 0, 100)), source.random() < 0.5,
+            source.getrandbits(64), source.choice((0, source.getrandbits(64))), source.choice((0, 255)),
+        )
+        for _ in range(attack.either(1000, 20_000))
+    ]  # fmt: skip
+    messages = [(family, wire.encode(probe, family, source.randrange(1 << 16))) for probe in made for family in (4, 6)]
+    messages += [(family, bytes([wire.ECHO_REPLY[family]]) + message[1:]) for family, message in messages[::5]]
+    messages += overheard(third, DEVICE, 12) * 20
+    forged = []
+    for family, message in messages:
+        hops = source.choice((255, 255, 255, 64))
+        packet = packets.icmp(transit(second, family), transit(first, family), message[:2] + bytes(2) + message[4:], hops)
+        forged.append(to(first, third, packet))
+    send(third, forged)
+    assert memory(first, PATHD) - before < 8 << 20
+
+
+def test_what_is_no_probe_is_left_alone(trio: list[Router], attack: Attack) -> None:
+    first, second, _third = trio
+    source, before = attack.random("garbage"), memory(first, PATHD)
+    good = wire.encode(wire.Probe(1, True, 1, 900, 5, 3, 3, 3, 50, False, 7, 8), 6, 9)
+    forged = []
+    for _ in range(attack.either(1000, 20_000)):
+        family, message = source.choice((4, 6)), bytearray(good)
+        message[0] = wire.ECHO_REQUEST[family] if source.random() < 0.7 else source.randrange(256)
+        for _ in range(source.choice((0, 1, 4))):
+            message[source.randrange(4, len(message))] = source.randrange(256)
+        message = message[: source.choice((len(message), source.randrange(8, len(message) + 1)))] + bytes(source.choice((0, 0, 900)))
+        message[2:4] = bytes(2)
+        # A remote may say of its own paths what it likes; so these come from an address that it does not have.
+        elsewhere = "10.14.0.9" if family == 4 else "2001:db8:14::9"
+        forged.append(to(first, second, packets.icmp(elsewhere, transit(first, family), bytes(message), source.choice((255, 1)))))
+    send(second, forged)
+    assert memory(first, PATHD) - before < 8 << 20
+
+
+# -- neighbours and routers
+
+
+def test_nobody_teaches_us_neighbours_or_routes(trio: list[Router], attack: Attack) -> None:
+    """Claims to be another, by ARP and ND; routers that advertise themselves; redirects."""
+    first, second, third = trio
+    ours, theirs, bad = hardware(first, DEVICE), hardware(second, DEVICE), hardware(third, DEVICE)
+    local = link_local(third, DEVICE)
+    frames: list[tuple[str, bytes]] = []
+    for claimed in (transit(second), transit(first), loopback(second), loopback(first), transit(first, 4, 2), "10.14.0.9"):
+        for operation, target_mac, target in ((1, "00:00:00:00:00:00", claimed), (2, ours, transit(first)), (2, packets.BROADCAST, claimed)):
+            told = packets.arp(operation, bad, claimed, target_mac, target)
+            frames += [(DEVICE, packets.frame(to_mac, bad, packets.ARP, told)) for to_mac in (ours, packets.BROADCAST)]
+    for claimed in (transit(second, 6), transit(first, 6), loopback6(second), link_local(first, DEVICE), link_local(second, DEVICE)):
+        for source_, target in ((local, transit(first, 6)), (claimed, "ff02::1"), (claimed, transit(first, 6))):
+            told = packets.neighbour_advertisement(source_, target, claimed, bad)
+            frames.append((DEVICE, packets.frame(ours, bad, packets.ETHERTYPE[6], told)))
+    for source_ in (local, link_local(second, DEVICE)):
+        for lifetime in (0, 9000):
+            told = packets.router_advertisement(source_, lifetime, "2001:db8:bad::", 1280, bad)
+            frames.append((DEVICE, packets.frame(ours, bad, packets.ETHERTYPE[6], told)))
+    quoted4 = packets.udp(loopback(first), loopback(second), 5000, b"x" * 64)
+    quoted6 = packets.udp(loopback6(first), loopback6(second), 5000, b"x" * 64)
+    for source_ in (transit(second), loopback(second)):
+        frames.append(to(first, second, packets.redirect(source_, transit(first), transit(third), quoted4, bad)))
+    for source_ in (link_local(second, DEVICE), transit(second, 6)):
+        for target in (transit(first, 6), loopback6(first)):
+            frames.append(to(first, second, packets.redirect(source_, target, transit(third, 6), quoted6, bad)))
+    assert theirs != bad
+    for _ in range(attack.either(5, 500)):
+        send(third, [frame for frame in frames if frame[1][6:12] == packets.mac(bad)])
+        send(second, [frame for frame in frames if frame[1][6:12] != packets.mac(bad)])
+
+
+def test_no_answer_for_addresses_that_are_not_of_the_link(trio: list[Router]) -> None:
+    first, second, _third = trio
+    own = hardware(second, DEVICE)
+
+    def question(target: str) -> bytes:
+        asked = packets.arp(1, own, transit(second), "00:00:00:00:00:00", target)
+        return packets.frame(packets.BROADCAST, own, packets.ARP, asked)
+
+    targets = [loopback(first), transit(first, 4, 2), first.underlay4, "192.0.2.1", "10.14.0.9", transit(first)]
+    assert answered(second, DEVICE, map(question, targets), transit(first)) == [transit(first)]
+
+
+def test_nobody_is_sent_on_by_a_route_of_his_own(trio: list[Router]) -> None:
+    """Source routes: neither taken nor passed on."""
+    first, second, third = trio
+    forged = []
+    for strict in (False, True):
+        for way in ([loopback(third)], [transit(first, 4, 2), loopback(third)]):
+            option = packets.source_route(way, strict)
+            forged.append(packets.udp(transit(second), transit(first), PORT, b"source route", options=option))
+    datagram = packets.udp(transit(second, 6), loopback6(third), PORT, b"routing header")[40:]
+    for kind in (0, 2, 253):
+        header = bytes([packets.UDP, 2, kind, 1]) + bytes(4) + ip_address(loopback6(third)).packed
+        forged.append(packets.ip(transit(second, 6), transit(first, 6), 43, header + datagram))
+    end = [packets.udp(transit(second), target, PORT, b"end") for target in (transit(first), transit(third))]
+    with listening(first, PORT, 1) as here, listening(third, PORT, 1) as there:
+        send(second, [to(first, second, packet) for packet in [*forged, end[0]]])
+        assert here.communicate(timeout=20)[0] == ""
+        send(second, [to(third, second, end[1])])
+        assert there.communicate(timeout=20)[0] == ""
