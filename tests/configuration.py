@@ -31,6 +31,11 @@ def configured(text: str) -> dict[str, Any]:
         words = line.split()
         if words:
             session.set(["interfaces", "zerotier", *([] if words[0].startswith("zt") else ["zt0"]), *words])
+    return given(session)
+
+
+def given(session: Session) -> dict[str, Any]:
+    """What the conf script gets of a session."""
     with vyos_config._session(SCHEMA, {}, session.candidate):
         return vyos_config.Config().get_config_dict(
             ["interfaces", "zerotier"], get_first_key=True, no_tag_node_value_mangle=True, with_recursive_defaults=True

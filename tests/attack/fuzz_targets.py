@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.attack.fuzzing import Target, as_text, encoded, mutated_bytes, mutated_json, mutated_text
-from tests.configuration import EXAMPLE, SCHEMA, configured
+from tests.configuration import EXAMPLE, SCHEMA, configured, given
 from tests.unit.op_box import PLAN, box, peer
 from zerotier_multi import hosts, membership, planet, world
 from zerotier_multi.bundle import endpoint, named_endpoint, parse_bundle
@@ -362,13 +362,13 @@ def _ztsh(directory: Path) -> Made:
                 results.append(showconfig.run_filter([form]))
         return not any(results)
 
-    def bundle(given: str) -> bool:
+    def bundle(text_: str) -> bool:
         session = Session(SCHEMA)
         session.candidate = {}
-        for line in given.splitlines():
+        for line in text_.splitlines():
             with suppress(SessionError, LineError):
                 session.set(["interfaces", "zerotier", "zt0", *split(line).words])
-        got = _config(session)
+        got = given(session).get("zt0")
         if not got:
             return False
         try:
@@ -482,16 +482,6 @@ instance 3 gateway 198.51.100.254
 health-check interval 300
 ip adjust-mss 1200
 """
-
-
-def _config(session: Session) -> Any:
-    from vyos import config as vyos_config
-
-    with vyos_config.session(SCHEMA, {}, session.candidate):
-        every = vyos_config.Config().get_config_dict(
-            ["interfaces", "zerotier"], get_first_key=True, no_tag_node_value_mangle=True, with_recursive_defaults=True
-        )
-    return every.get("zt0")
 
 
 @contextmanager
