@@ -7,7 +7,8 @@ finished by the next.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+import syslog
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,7 @@ from zerotier_multi.errors import ConfigProblems, refuse_if_any
 from zerotier_multi.facts import device_addresses, published_plans, read_facts
 from zerotier_multi.files import write_atomic
 from zerotier_multi.homefiles import HomeFiles
-from zerotier_multi.homes import make_home, own_identity, sync_home
+from zerotier_multi.homes import keep_secrets, make_home, own_identity, sync_home, token_renewals
 from zerotier_multi.hosts import current_files, read_hosts
 from zerotier_multi.pathd.control import PathdError, ask
 from zerotier_multi.plan import InstancePlan, Plan, to_json
@@ -118,7 +119,8 @@ def apply(change: Change) -> list[str]:
         if gone:
             systemd.stop(*gone)
             systemd.systemctl("reset-failed", *gone, check=False)
-        digests = {i.unit: _files(change.plan, i).restart_digest for i in instances} if change.plan else {}
+        problems += _keep_secrets(instances)
+        digests = {i.unit: _digest(change.plan, i) for i in instances} if change.plan else {}
         systemd.apply_dropins({i.unit: dropin(i, digests[i.unit]) for i in instances}, gone)
         _start(change.bundle, units, digests)
         if not published_plans() and not problems:  # it still has something to take away
@@ -128,6 +130,22 @@ def apply(change: Change) -> list[str]:
     except (systemd.SystemdError, PathdError) as error:
         raise CommitError(f"interfaces zerotier {change.bundle}: {error}") from None
     return problems
+
+
+def _keep_secrets(instances: Sequence[InstancePlan]) -> list[str]:
+    """What is told is in the system log too."""
+    states = systemd.unit_states([i.unit for i in instances])
+    told = [text for i in instances for text in keep_secrets(Path(i.home), bool(states[i.unit].pid))]
+    for text in told:
+        syslog.syslog(syslog.LOG_WARNING | syslog.LOG_AUTH, f"zerotier-multi: {text}")
+    return told
+
+
+def _digest(plan: Plan, instance: InstancePlan) -> str:
+    """What a process has to be started under; one that has a token that was taken away is not."""
+    digest = _files(plan, instance).restart_digest
+    renewals = token_renewals(Path(instance.home))
+    return f"{digest}-{renewals}" if renewals else digest
 
 
 def _drain(bundle: str, units: Collection[str]) -> None:

@@ -22,6 +22,9 @@ MAX_PREFIXES = 512  # prefixes that ztnode keeps off the underlay (settings.h: M
 # instances of any other are restarted (pathd/recovery.py).
 FOLLOW_ADDRESSES = frozenset({ZTNODE})
 
+# Engines that have a socket for their API in the home (apiway), and so run without their TCP port.
+HAVE_SOCKET = frozenset({ZTNODE})
+
 OwnAddresses = Mapping[str, str]  # node address -> instance, such as zt0/2
 
 
@@ -44,6 +47,11 @@ class Choice:
 def follows_addresses(program: str) -> bool:
     """Whether an engine, given by its path, needs no restart when addresses move."""
     return PurePath(program).name in FOLLOW_ADDRESSES
+
+
+def has_socket(program: str) -> bool:
+    """Whether an engine, given by its path, can do without TCP."""
+    return PurePath(program).name in HAVE_SOCKET
 
 
 def _own_controller(bundle: Bundle, own: OwnAddresses) -> Iterable[str]:

@@ -88,11 +88,16 @@ def device_addresses() -> dict[str, tuple[str, ...]]:
 
 
 def _taken_ports(bundle: Bundle, numbers: Iterable[int]) -> dict[int, str]:
-    """Ports of a bundle that others hold, with what is in the way."""
-    ours = systemd.running_ports()
+    """Ports of a bundle that others hold, with what is in the way.
+
+    That somebody has taken the port of an instance while it did not run is no reason to refuse changes: it is started when
+    the port is free.
+    """
+    planned = {i.port for plan in published_plans() if plan.bundle == bundle.name for i in plan.instances}
+    ours = systemd.running_ports() | planned
     taken = box.taken_ports([port for k in numbers if (port := bundle.port(k)) not in ours])
     if taken:  # perhaps by an instance of ours that has just been started again
-        ours = systemd.running_ports()
+        ours = systemd.running_ports() | planned
     return {port: who for port, who in taken.items() if port not in ours}
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,8 +11,11 @@ from pathlib import Path
 from zerotier_multi.files import clear_unfinished, write_atomic
 from zerotier_multi.homefiles import PLANET_MARK, HomeFiles, is_kept, is_leftover
 from zerotier_multi.identity import PublicIdentity, secret_is_sound
+from zerotier_multi.listener import user_name
 from zerotier_multi.units import LOCK
 
+RENEWED = "authtoken.renewed"  # how often the token was taken away; see keep_secrets
+_SECRETS = ("identity.secret", "authtoken.secret", "metricstoken.secret")
 _SECRET_LIMIT = 4096
 _DIRECTORIES = ("networks.d", "moons.d")
 
@@ -62,13 +66,66 @@ def own_identity(home: Path) -> PublicIdentity | None:
 
 
 def make_home(home: Path) -> None:
-    """Make a home (0700) and its parents. Raises OSError."""
+    """Make a home (0700) and its parents; one that a backup has brought back open becomes root's alone. Raises OSError."""
     home.mkdir(parents=True, exist_ok=True, mode=0o700)
-    os.chmod(home, 0o700)
-    for name in _DIRECTORIES:
-        (home / name).mkdir(exist_ok=True, mode=0o700)
+    for directory in (home, *(home / name for name in _DIRECTORIES)):
+        directory.mkdir(exist_ok=True, mode=0o700)
+        os.chmod(directory, 0o700)
+    for path in (home, *home.rglob("*")):
+        if path.name not in _SECRETS and path.lstat().st_uid:  # those are keep_secrets' to judge
+            os.chown(path, 0, 0, follow_symlinks=False)
     if not (home / LOCK).exists():
         (home / LOCK).touch(0o600)
+
+
+def keep_secrets(home: Path, running: bool) -> list[str]:
+    """Close a home's secrets to others, and take a token away that somebody else can have; what to tell, one sentence each.
+
+    The engine makes a new token when it starts. A home without :data:`RENEWED` has its token from a version that told it to
+    whoever listened on the port; that is renewed when no process has it. Raises OSError.
+    """
+    told = []
+    token, renewals = home / "authtoken.secret", token_renewals(home)
+    for name in _SECRETS:
+        path = home / name
+        fault = _open_to_others(path)
+        if fault is None:
+            continue
+        if name == token.name:
+            path.unlink()
+            renewals = (renewals or 0) + 1
+            told.append(f"{path} {fault}, so the instance gets a new token")
+        else:
+            os.chown(path, 0, 0, follow_symlinks=False)
+            os.chmod(path, 0o600)
+            told.append(f"{path} {fault}, which is corrected; who has copied it can be this node, so see: reset zerotier")
+    if renewals is None and not running:
+        token.unlink(missing_ok=True)
+        renewals = 0
+    if renewals is not None:
+        write_atomic(home / RENEWED, f"{renewals}\n".encode(), 0o600)
+    return told
+
+
+def _open_to_others(path: Path) -> str | None:
+    """Why others than root can have read a file, as the second half of a sentence; None when they cannot."""
+    try:
+        seen = path.lstat()
+    except FileNotFoundError:
+        return None
+    if not stat.S_ISREG(seen.st_mode):  # a link; what it leads to is not ours
+        return None
+    if seen.st_uid:
+        return f"belonged to user {user_name(seen.st_uid)}"
+    return f"could be read by others (mode {seen.st_mode & 0o777:04o})" if seen.st_mode & 0o077 else None
+
+
+def token_renewals(home: Path) -> int | None:
+    """How often the token of a home was taken away; None for a home that was not looked at yet."""
+    try:
+        return int((home / RENEWED).read_text())
+    except (OSError, ValueError):
+        return None
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,7 @@ from pathlib import Path
 
 ESTABLISHED, LISTENING = 1, 10  # net/tcp_states.h
 TABLES = (Path("/proc/self/net/tcp"), Path("/proc/self/net/tcp6"))
+UDP_TABLES = (Path("/proc/self/net/udp"), Path("/proc/self/net/udp6"))
 
 _NETLINK_SOCK_DIAG, _SOCK_DIAG_BY_FAMILY, _NLM_F_REQUEST = 4, 20, 1
 _ANY, _NO_COOKIE = ("0.0.0.0", 0), 0xFFFFFFFF
@@ -26,8 +27,8 @@ Place = tuple[str, int]  # address and port
 
 
 @dataclass(frozen=True)
-class Tcp:
-    """A TCP socket. One without an inode belongs to no process: not accepted yet, or closed; its user means nothing."""
+class Sock:
+    """A TCP or UDP socket. One without an inode belongs to no process: not accepted yet, or closed; its user means nothing."""
 
     own: Place
     other: Place
@@ -56,7 +57,7 @@ def is_root_at(connection: socket.socket) -> bool:
     return accepted is not None and (not accepted.inode or accepted.user == 0)
 
 
-def look(own: Place, other: Place = _ANY) -> Tcp | None:
+def look(own: Place, other: Place = _ANY) -> Sock | None:
     """The IPv4 TCP socket at ``own`` that is connected to ``other``, or the one that listens there. Raises OSError."""
     try:
         found = _ask_kernel(own, other)
@@ -66,7 +67,7 @@ def look(own: Place, other: Place = _ANY) -> Tcp | None:
     return found if found and (found.state == LISTENING) == (other == _ANY) else None
 
 
-def _ask_kernel(own: Place, other: Place) -> Tcp | None:
+def _ask_kernel(own: Place, other: Place) -> Sock | None:
     """One question of NETLINK_SOCK_DIAG (sock_diag(7)); its cost does not grow with the sockets of others."""
     question = struct.pack("=BBBBI", socket.AF_INET, socket.IPPROTO_TCP, 0, 0, 0xFFFFFFFF)
     question += struct.pack("!HH", own[1], other[1])
@@ -81,10 +82,10 @@ def _ask_kernel(own: Place, other: Place) -> Tcp | None:
     _family, state, _timer, _retrans, _port, port, _own, _other, _if, _cookie, *numbers = _MESSAGE.unpack_from(answer, _HEADER.size)
     user, inode = numbers[3:]
     connected = state == LISTENING or socket.ntohs(port) == other[1]
-    return Tcp(own, other, state, user, inode) if connected else None
+    return Sock(own, other, state, user, inode) if connected else None
 
 
-def _find(sockets: Iterable[Tcp], own: Place, other: Place) -> Tcp | None:
+def _find(sockets: Iterable[Sock], own: Place, other: Place) -> Sock | None:
     for one in sockets:
         if other == _ANY and one.state == LISTENING and one.own in (own, ("0.0.0.0", own[1])):
             return one
@@ -93,8 +94,8 @@ def _find(sockets: Iterable[Tcp], own: Place, other: Place) -> Tcp | None:
     return None
 
 
-def rows(tables: Sequence[Path] = TABLES) -> list[Tcp]:
-    """All TCP sockets of this machine, as ``/proc/net/tcp`` has them. A table that is not there has none."""
+def rows(tables: Sequence[Path] = TABLES) -> list[Sock]:
+    """All sockets of this machine, as ``/proc/net/tcp`` and its like have them. A table that is not there has none."""
     found = []
     for table in tables:
         try:
@@ -103,7 +104,7 @@ def rows(tables: Sequence[Path] = TABLES) -> list[Tcp]:
             continue
         for words in map(str.split, lines):
             if len(words) > 9:
-                found.append(Tcp(_place(words[1]), _place(words[2]), int(words[3], 16), int(words[7]), int(words[9])))
+                found.append(Sock(_place(words[1]), _place(words[2]), int(words[3], 16), int(words[7]), int(words[9])))
     return found
 
 
@@ -116,7 +117,7 @@ def _place(text: str) -> Place:
     return str(mapped or made), int(port, 16)
 
 
-def others(port: int, sockets: Sequence[Tcp]) -> Counter[str]:
+def others(port: int, sockets: Sequence[Sock]) -> Counter[str]:
     """Who else than root holds connections to a port of this machine, with how many: users, and hosts outside.
 
     ``sockets`` is what :func:`rows` has found. Connections that their caller has closed hold nobody up.

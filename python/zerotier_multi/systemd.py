@@ -69,6 +69,14 @@ def stop(*units: str) -> None:
             raise
 
 
+def failed(units: Sequence[str]) -> set[str]:
+    """Those of some units that systemd has given up; none when it does not tell."""
+    try:
+        return {unit for unit, state in unit_states(units).items() if state.active == "failed"}
+    except SystemdError:
+        return set()
+
+
 def loaded_instances(bundle: str) -> list[str]:
     """Units of instances of a bundle that systemd has loaded or that have a drop-in, sorted."""
     answer = systemctl("list-units", "--all", "--plain", "--no-legend", "--full", f"zerotier-multi@{bundle}-*.service")

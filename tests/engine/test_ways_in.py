@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import subprocess
 import time
@@ -149,3 +150,16 @@ def test_somebody_on_the_tcp_port_is_named_and_does_not_hold_the_node_down(
     thief.wait()
     wait(lambda: node.get("/status")[0] == 200, timeout=5, what="the API on TCP")
     assert f"TCP port {PORT} is free again" in log.read_text()
+
+
+@pytest.mark.parametrize(("mode", "user"), [(0o644, 0), (0o600, NOBODY)])
+def test_a_token_that_others_can_have_read_is_replaced(node: Node, mode: int, user: int) -> None:
+    token = node.home / "authtoken.secret"
+    token.write_text("0123456789abcdef")
+    token.chmod(mode)
+    os.chown(token, user, -1)
+    node.start()
+    assert node.token() != "0123456789abcdef" and (token.stat().st_mode & 0o777, token.stat().st_uid) == (0o600, 0)
+    log = (node.home.parent / "home.log").read_text()
+    assert "authtoken.secret could be read by others; a new token takes its place" in log
+    assert "0123456789abcdef" not in log and node.token() not in log

@@ -12,6 +12,7 @@ from zerotier_multi.bundle import parse_bundle
 from zerotier_multi.checks import BoxFacts, check_bundle, check_on_box, check_together, warnings
 from zerotier_multi.cpu import Cpu
 from zerotier_multi.errors import ConfigProblems
+from zerotier_multi.planner import make_plan
 
 GK41 = tuple(Cpu(n, n) for n in range(4))
 BOX = BoxFacts(GK41, {"ztnode": "/usr/sbin/ztnode"})
@@ -218,3 +219,14 @@ def test_the_port_of_an_instance_that_is_just_being_restarted_is_not_another_pro
     monkeypatch.setattr(systemd, "running_ports", lambda: next(looks))
     monkeypatch.setattr(box, "taken_ports", lambda ports: {port: "another program has it" for port in ports})
     assert box_facts._taken_ports(bundle(EXAMPLE), [1, 2, 3]) == {9995: "another program has it"}
+
+
+def test_a_port_that_somebody_took_from_an_instance_of_this_bundle_refuses_no_change(monkeypatch: pytest.MonkeyPatch) -> None:
+    parsed = bundle(EXAMPLE)
+    plan = make_plan(parsed, BOX.topology, "/usr/sbin/ztnode")
+    monkeypatch.setattr(systemd, "running_ports", lambda: {9994})
+    monkeypatch.setattr(box, "taken_ports", lambda ports: {port: "another program has it" for port in ports})
+    monkeypatch.setattr(box_facts, "published_plans", lambda: [plan])
+    assert box_facts._taken_ports(parsed, [1, 2, 5]) == {9997: "another program has it"}
+    monkeypatch.setattr(box_facts, "published_plans", lambda: [replace(plan, bundle="zt1")])
+    assert 9993 in box_facts._taken_ports(parsed, [1, 2])

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from zerotier_multi import listener
-from zerotier_multi.listener import ESTABLISHED, LISTENING, Tcp, crowd, is_root_at, look, others, rows
+from zerotier_multi.listener import ESTABLISHED, LISTENING, Sock, crowd, is_root_at, look, others, rows
 from zerotier_multi.ztapi import ApiError, ZeroTierApi
 
 
@@ -42,13 +42,13 @@ def test_the_kernel_s_table_tells_the_same(monkeypatch: pytest.MonkeyPatch) -> N
         assert look(("127.0.0.1", 1)) is None
 
 
-def tcp(own: str, other: str, state: int = ESTABLISHED, user: int = 1000, inode: int = 5) -> Tcp:
+def tcp(own: str, other: str, state: int = ESTABLISHED, user: int = 1000, inode: int = 5) -> Sock:
     (a, b), (c, d) = own.rsplit(":", 1), other.rsplit(":", 1)
-    return Tcp((a, int(b)), (c, int(d)), state, user, inode)
+    return Sock((a, int(b)), (c, int(d)), state, user, inode)
 
 
 def test_who_else_holds_connections() -> None:
-    def pair(caller: str, user: int, at: str = "127.0.0.1:9993", inode: int = 5) -> list[Tcp]:
+    def pair(caller: str, user: int, at: str = "127.0.0.1:9993", inode: int = 5) -> list[Sock]:
         return [tcp(caller, at, user=user, inode=inode), tcp(at, caller, user=0)]
 
     sockets = [

@@ -62,10 +62,19 @@ static int identity_tool(int count, char **arguments) {
 	return usage(stderr);
 }
 
+/* A token that others can have read, as in a home that a backup has brought back open, is theirs too. */
+static void drop_open_token(const char *path) {
+	struct stat info;
+	if (lstat(path, &info) < 0 || !S_ISREG(info.st_mode)) return;
+	if ((info.st_uid == 0 || info.st_uid == geteuid()) && !(info.st_mode & 077)) return;
+	if (unlink(path) == 0) say("%s could be read by others; a new token takes its place", path);
+}
+
 /* The token of the local API: as it stands, or a new one. */
 static bool read_token(const char *home, char token[128]) {
 	char path[HOME_MAX + 32];
 	snprintf(path, sizeof path, "%s/authtoken.secret", home);
+	drop_open_token(path);
 	char *text = read_file(path, 4096, NULL);
 	if (text) {
 		text[strcspn(text, "\r\n \t")] = 0;

@@ -18,7 +18,7 @@ from zerotier_multi import box, names, systemd
 from zerotier_multi.commit import Change, CommitError, apply, generate
 from zerotier_multi.engine import IdentityError, generate_identity
 from zerotier_multi.files import is_running, sync
-from zerotier_multi.homes import own_identity
+from zerotier_multi.homes import keep_secrets, own_identity
 from zerotier_multi.op.data import SCHEMA
 from zerotier_multi.op.errors import Unavailable
 from zerotier_multi.op.gather import ask_instance, instance_of, plan_of, require_root
@@ -61,8 +61,10 @@ def restart(bundle: str, number: int | None, say: Say = _tell) -> None:
         try:
             ask({"op": "drain", "devices": [instance.device]})
             systemd.systemctl("reset-failed", instance.unit, check=False)
+            for sentence in keep_secrets(Path(instance.home), running=False):
+                say(sentence)
             systemd.systemctl("restart", instance.unit)
-        except (PathdError, systemd.SystemdError) as error:
+        except (PathdError, systemd.SystemdError, OSError) as error:
             raise Unavailable(f"{name} was not restarted: {error}") from None
         if not _wait(lambda i=instance, x=index, b=before: _is_back(plan, i, x, b)):
             raise Unavailable(

@@ -304,11 +304,12 @@ def bundle_warnings(snapshot: Snapshot, plan: Plan) -> list[str]:
     found = []
     for instance in plan.instances:
         name, unit = f"{plan.bundle}/{instance.number}", snapshot.unit(instance)
+        obstacle = f": {snapshot.obstacles[instance.unit]}" if instance.unit in snapshot.obstacles else ""
         if not unit.pid:
             why = ", ".join(part for part in (unit.active, unit.end, _restarts(unit.restarts)) if part)
-            found.append(f"{name} does not run ({why}); see: journalctl -u {_short(instance)}")
+            found.append(f"{name} does not run ({why}){obstacle}; see: journalctl -u {_short(instance)}")
         elif snapshot.answer(instance).status is None:
-            found.append(f"{name} runs but does not answer; see: journalctl -u {_short(instance)}")
+            found.append(f"{name} runs but does not answer{obstacle}; see: journalctl -u {_short(instance)}")
         elif instance.device not in snapshot.kernel.links and not _waits(snapshot, plan, instance):
             found.append(f"{name} runs but has no device {instance.device}; is the network id right?")
         if unread := unread_sentence(name, f"interfaces zerotier {plan.bundle}", snapshot.answer(instance).status):

@@ -15,11 +15,13 @@ from zerotier_multi import names, systemd
 from zerotier_multi.bundle import shown
 from zerotier_multi.facts import published_plans
 from zerotier_multi.homes import own_identity
+from zerotier_multi.listener import crowd, others, rows
 from zerotier_multi.op.errors import NotAllowed, NotConfigured, Unavailable
 from zerotier_multi.op.snapshot import Answer, Counters, Kernel, Process, Sample, Snapshot, Unit
 from zerotier_multi.pathd.control import PathdError, ask
 from zerotier_multi.pathd.sysctls import HASH_POLICIES
 from zerotier_multi.plan import InstancePlan, Plan
+from zerotier_multi.ports import in_the_way
 from zerotier_multi.rtnl import Rtnl
 from zerotier_multi.usage import SYSFS, cpu_seconds, device_counters
 from zerotier_multi.ztapi import ApiError, ZeroTierApi
@@ -68,6 +70,7 @@ class _Slow:
     answers: Mapping[str, Answer]
     nodes: Mapping[str, str]
     broken: tuple[str, ...]
+    obstacles: Mapping[str, str]
 
 
 class Watcher:
@@ -102,6 +105,7 @@ class Watcher:
             answers=slow.answers,
             nodes=slow.nodes,
             broken_identities=slow.broken,
+            obstacles=slow.obstacles,
             kernel=kernel,
             first=self._first,
             last=last,
@@ -116,7 +120,10 @@ class Watcher:
         units = self._read_units()
         nodes, broken = _read_nodes(self._instances)
         running = [i for i in self._instances if units[i.unit].pid]
-        return _Slow(units, units[names.PATHD_UNIT].active, _ask_instances(running), nodes, tuple(broken))
+        answers = _ask_instances(running)
+        silent = [i for i in self._instances if i.unit not in answers or answers[i.unit].status is None]
+        obstacles = {i.unit: why for i in silent if (why := obstacle(i, units[i.unit]))}
+        return _Slow(units, units[names.PATHD_UNIT].active, answers, nodes, tuple(broken), obstacles)
 
     def _sample(self, units: Mapping[str, Unit]) -> Sample:
         devices = [*(i.device for i in self._instances), *(plan.bundle for plan in self._plans)]
@@ -237,6 +244,15 @@ def understood(status: Any, networks: Any, peers: Any) -> Answer:
         tuple(p for p in peers if isinstance(p, dict)) if isinstance(peers, list) else None,
         tuple(n for n in networks if isinstance(n, dict)) if isinstance(networks, list) else None,
     )
+
+
+def obstacle(instance: InstancePlan, unit: Unit) -> str | None:
+    """What others do that keeps an instance from running or answering; None where nothing is seen of that kind."""
+    if not unit.pid:
+        found = in_the_way(instance)
+        return f"{found.protocol} port {instance.port} is taken by {found}" if found else None
+    crowded = others(instance.port, rows())
+    return f"{crowd(crowded)} to TCP port {instance.port} keep its API from answering" if crowded else None
 
 
 def _read_kernel() -> Kernel:

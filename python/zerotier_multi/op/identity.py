@@ -12,6 +12,7 @@ from zerotier_multi.bundle import Endpoint
 from zerotier_multi.homes import own_identity
 from zerotier_multi.op.errors import NotAllowed, Unavailable
 from zerotier_multi.plan import InstancePlan, Plan
+from zerotier_multi.ports import udp_places
 from zerotier_multi.rtnl import Rtnl
 from zerotier_multi.transit import IPInterface
 from zerotier_multi.underlay import Local, verdicts
@@ -67,13 +68,16 @@ def _identity(plan: Plan, instance: InstancePlan) -> str | None:
 
 
 def listening(instance: InstancePlan) -> list[tuple[str, int]]:
-    """Addresses and ports that an instance listens on; empty while it does not answer."""
+    """Addresses and ports that an instance listens on; empty while it does not run.
+
+    The kernel knows them too, for one whose API others keep from answering.
+    """
     try:
         found = ZeroTierApi(Path(instance.home), instance.port).status()["config"]["settings"]["listeningOn"]
         pairs = [str(item).partition("/") for item in found]
         return sorted({(host, int(port)) for host, _slash, port in pairs})
     except (ApiError, KeyError, TypeError, ValueError):
-        return []
+        return udp_places(instance.port)
 
 
 def _read_addresses() -> tuple[Mapping[str, Local], frozenset[str]]:

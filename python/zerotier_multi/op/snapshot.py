@@ -106,6 +106,7 @@ class Snapshot:
     answers: Mapping[str, Answer] = field(default_factory=dict)  # by unit
     nodes: Mapping[str, str] = field(default_factory=dict)  # unit -> node address of the identity on disk
     broken_identities: tuple[str, ...] = ()  # units
+    obstacles: Mapping[str, str] = field(default_factory=dict)  # unit -> what others do that keeps it from working
     kernel: Kernel = field(default_factory=Kernel)
     first: Sample = field(default_factory=lambda: Sample(0.0))
     last: Sample = field(default_factory=lambda: Sample(0.0))

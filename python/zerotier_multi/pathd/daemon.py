@@ -41,11 +41,13 @@ from zerotier_multi.pathd.quiet import wait_until_quiet
 from zerotier_multi.pathd.repairs import Repairs
 from zerotier_multi.pathd.revive import Revival
 from zerotier_multi.pathd.since import Since
+from zerotier_multi.pathd.squatted import Squatted
 from zerotier_multi.pathd.sysctls import GLOBAL, RP_FILTER_ALL, Sysctls, router_wide
 from zerotier_multi.pathd.targets import targets
 from zerotier_multi.pathd.weights import Weights
 from zerotier_multi.pathd.zones import Zones
 from zerotier_multi.plan import InstancePlan, PathPlan, Plan
+from zerotier_multi.ports import in_the_way
 
 log = logging.getLogger("pathd")
 
@@ -82,6 +84,7 @@ class Daemon:
         self._waiting_since: dict[int, float] = {}  # group -> when it began to wait for its members
         self._revival = Revival()
         self._losses = Revival(first=LOSS)
+        self._squatted = Squatted(systemd.failed, in_the_way, lambda unit, by: self._chronicle.tell(events.blocked(*self._unit(unit), by)))
         self._recovery = recovery.Recovery()
         self._been_up = {path for path, word in self._since.states().items() if word == "up"}  # at any time
         self._problems: list[str] = []
@@ -357,6 +360,9 @@ class Daemon:
         instances = {i.device: (plan, i) for plan in self._plan_list for i in plan.instances}
         self._seen = (self._seen | set(self._observed.links)) & set(instances)
         missing = healing.missing(instances, self._observed.links, self._up)
+        for unit in self._squatted.due({i.unit: i for d, (_plan, i) in instances.items() if d in missing}, now):
+            bundle, instance = self._unit(unit)
+            self._start_again([instance], events.freed(bundle, instance))
         for device in self._losses.due(missing & self._seen, now):
             # Dead ones are systemd's to start again, as long as it does.
             if self._runs(instances[device][1].unit):
@@ -441,7 +447,8 @@ class Daemon:
         drains = (until for _index, until in self._drained.values())
         untried = min(self._refused.values(), default=None)
         contested = self._repairs.wake(self._looked_at)
-        found = (self._retry, self._wake, self._doubt, untried, contested, self._revival.wake, self._losses.wake, self._audit_at, *drains)
+        found = (self._retry, self._wake, self._doubt, untried, contested, self._revival.wake, self._losses.wake, self._squatted.wake)
+        found += (self._audit_at, *drains)
         return [at for at in found if at is not None]
 
     def _timeout(self) -> float:

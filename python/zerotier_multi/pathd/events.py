@@ -12,12 +12,13 @@ from zerotier_multi import membership, names
 from zerotier_multi.membership import Member
 from zerotier_multi.pathd.repairs import FREE, PAUSE, WINDOW, Change
 from zerotier_multi.plan import InstancePlan, PathPlan, Plan
+from zerotier_multi.ports import Holder
 
 WARNING, NOTICE, INFO = 4, 5, 6  # priorities of syslog(3)
 
 MOVED, UNRESOLVED = "endpoint-moved", "endpoint-unresolved"
 REVIVED, KILLED, RESTARTED = "instance-revived", "instance-killed", "instance-restarted"
-BUSY = "instance-busy"
+BUSY, BLOCKED = "instance-busy", "instance-blocked"
 
 REPAIRED, CONTESTED = "repaired", "contested"
 
@@ -224,6 +225,18 @@ def busy(bundle: str, instance: InstancePlan, crowd: str) -> Event:
     cause = f"{crowd} to TCP port {instance.port} keep its API from answering"
     message = f"instance {bundle}/{instance.number}: {cause}; it is left alone"
     return Event(BUSY, WARNING, message, bundle, cause, instance=instance.number, device=instance.device)
+
+
+def blocked(bundle: str, instance: InstancePlan, holder: Holder) -> Event:
+    """An instance cannot start, because another program has its port."""
+    cause = f"{holder.protocol} port {instance.port} is taken by {holder}"
+    message = f"instance {bundle}/{instance.number}: {instance.unit} cannot start: {cause}; it is started as soon as the port is free"
+    return Event(BLOCKED, WARNING, message, bundle, cause, instance=instance.number, device=instance.device)
+
+
+def freed(bundle: str, instance: InstancePlan) -> Event:
+    """The port of an instance is free again."""
+    return _intervention(REVIVED, bundle, instance, "started again", f"port {instance.port} is free again")
 
 
 def recovery(bundle: str, instance: InstancePlan, cause: str) -> Event:

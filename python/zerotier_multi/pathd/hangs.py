@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from zerotier_multi import apiway
-from zerotier_multi.listener import ESTABLISHED, Tcp, is_root_at, look, others, rows
+from zerotier_multi.listener import ESTABLISHED, Sock, is_root_at, look, others, rows
 from zerotier_multi.pathd.progress import progress
 
 PERIOD = 10.0  # seconds between two questions to an instance
@@ -62,7 +62,7 @@ class Hangs:
         hung: Callable[[str], None],
         busy: Callable[[str, Counter[str]], None],
         done: Callable[[str], int | None] = progress,
-        sockets: Callable[[], list[Tcp]] = rows,
+        sockets: Callable[[], list[Sock]] = rows,
     ) -> None:
         self._selector, self._hung, self._busy, self._done, self._sockets = selector, hung, busy, done, sockets
         self._records: dict[str, Record] = {}
@@ -86,7 +86,7 @@ class Hangs:
 
     def work(self, now: float) -> None:
         """Ask who is due, and judge who has not answered in time."""
-        sockets: list[Tcp] | None = None  # read once for all, as it costs what others make of it
+        sockets: list[Sock] | None = None  # read once for all, as it costs what others make of it
         for unit, record in list(self._records.items()):
             if record.asked_at is not None and now >= record.until:
                 if sockets is None and record.connection is not None and record.connection.family == socket.AF_INET:
@@ -137,7 +137,7 @@ class Hangs:
 
     # -- silence
 
-    def _verdict(self, unit: str, record: Record, now: float, sockets: list[Tcp]) -> None:
+    def _verdict(self, unit: str, record: Record, now: float, sockets: list[Sock]) -> None:
         """What silence means.
 
         At the socket in the home: a hang. Over TCP engines serve in turn. So when the connection is made and nobody else

@@ -1,0 +1,79 @@
+"""Secrets in homes: closed to others, and a token that others can have is taken away."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from zerotier_multi.homes import RENEWED, keep_secrets, make_home, token_renewals
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    home = tmp_path / "zt0/1"
+    make_home(home)
+    assert keep_secrets(home, running=False) == []
+    for name in ("identity.secret", "authtoken.secret"):
+        (home / name).write_text("hush")
+        (home / name).chmod(0o600)
+    return home
+
+
+@pytest.mark.parametrize("running", [False, True])
+def test_closed_secrets_are_left_alone(home: Path, running: bool) -> None:
+    assert keep_secrets(home, running) == [] and (home / "authtoken.secret").read_text() == "hush"
+    assert token_renewals(home) == 0
+
+
+@pytest.mark.parametrize(("mode", "user", "why"), [
+    (0o640, 0, "could be read by others (mode 0640)"), (0o604, 0, "could be read by others (mode 0604)"),
+    (0o600, 65534, "belonged to user nobody"),
+])  # fmt: skip
+def test_a_token_that_others_can_have_goes(home: Path, mode: int, user: int, why: str) -> None:
+    token = home / "authtoken.secret"
+    token.chmod(mode)
+    os.chown(token, user, -1)
+    make_home(home)
+    told = keep_secrets(home, running=True)
+    assert told == [f"{token} {why}, so the instance gets a new token"] and not token.exists()
+    assert token_renewals(home) == 1 and "hush" not in str(told)
+    assert keep_secrets(home, running=True) == [] and token_renewals(home) == 1
+
+
+def test_an_identity_is_closed_and_stays(home: Path) -> None:
+    secret = home / "identity.secret"
+    secret.chmod(0o644)
+    (told,) = keep_secrets(home, running=True)
+    assert told.startswith(f"{secret} could be read by others (mode 0644), which is corrected") and "hush" not in told
+    assert secret.read_text() == "hush" and secret.stat().st_mode & 0o777 == 0o600
+
+
+def test_a_token_of_a_version_that_told_it_to_anybody_goes_when_nothing_runs(home: Path) -> None:
+    (home / RENEWED).unlink()
+    assert keep_secrets(home, running=True) == [] and (home / "authtoken.secret").exists()
+    assert keep_secrets(home, running=False) == [] and not (home / "authtoken.secret").exists()
+    assert token_renewals(home) == 0  # what runs needs no restart for it
+
+
+def test_a_home_that_a_backup_has_brought_back_is_root_s(home: Path) -> None:
+    (home / "local.conf").write_text("{}")
+    for path in (home, *home.rglob("*")):
+        os.chown(path, 65534, 65534)
+        path.chmod(0o755 if path.is_dir() else 0o644)
+    make_home(home)
+    keep_secrets(home, running=False)
+    assert {path.stat().st_uid for path in (home, *home.rglob("*"))} == {0}
+    assert {path.stat().st_mode & 0o777 for path in (home, home / "networks.d", home / "moons.d")} == {0o700}
+    assert (home / "identity.secret").stat().st_mode & 0o777 == 0o600
+
+
+def test_what_a_link_leads_to_is_not_touched(home: Path, tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    other.write_text("")
+    other.chmod(0o644)
+    os.chown(other, 65534, 65534)
+    (home / "metricstoken.secret").symlink_to(other)
+    make_home(home)
+    assert keep_secrets(home, running=True) == []
+    assert (other.stat().st_uid, other.stat().st_mode & 0o777) == (65534, 0o644)
