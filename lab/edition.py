@@ -28,7 +28,7 @@ class Edition:
     asks_again = r"[Rr]etype new password: "
 
 
-_SMOKETEST = "/usr/libexec/vyos/tests/smoke/cli/test_interfaces_zerotier.py"
+_SMOKETEST = "sh -c 'for t in /usr/libexec/vyos/tests/smoke/cli/test_*zerotier.py; do $t || exit; done'"
 DEBIAN = Edition("debian", "admin", "admin", True, r"admin@\w+:[^\n$]*\$ ?", r"admin@\w+# ?", _SMOKETEST, "/dev/vda", True)
 VYOS = Edition(
     "vyos", "vyos", "vyos", False, r"vyos@\w+:[^\n$]*\$ ?", r"vyos@\w+# ?", _SMOKETEST, "/dev/vda", False,

@@ -135,3 +135,10 @@ def test_the_list_is_held_against_a_tree(tmp_path: Path) -> None:
         "tree is there, but the list says that it is not",
     ]
     assert "vyos.new: thing takes no b" in differences("new", Tree(str(tmp_path)), known)
+
+
+def test_the_smoketest_types_what_the_readme_shows() -> None:
+    readme = (ROOT / "README.md").read_text().partition("## What is configured")[2].split("```")[1].strip().splitlines()
+    smoketest = ast.parse((ROOT / "smoketest/scripts/cli/test_op_mode_zerotier.py").read_text())
+    typed = next(n.value for n in smoketest.body if isinstance(n, ast.Assign) and ast.unparse(n.targets[0]) == "example")
+    assert ast.literal_eval(typed) == readme

@@ -1,0 +1,243 @@
+#!/usr/bin/env python3
+"""Smoketest of the op mode of ``interfaces zerotier``, and of its example as a person types it.
+
+Every command that the installed definitions have is run, from the prompt and as data; which these are is read from the
+templates, so that none can be forgotten. One router alone, as in test_interfaces_zerotier.py.
+"""
+
+import hashlib
+import json
+import os
+import pty
+import re
+import select
+import signal
+import subprocess
+import time
+import unittest
+
+from base_vyostest_shim import VyOSUnitTestSHIM
+
+base_path = ['interfaces', 'zerotier']
+plan = '/run/zerotier-multi/zt0.json'
+# VyOS's own, where the nodes are known to it; the package's, which they are copies of, on Debian
+templates = ['/opt/vyatta/share/vyatta-op/templates', '/usr/share/zerotier-multi/templates/op']
+op_scripts = '/usr/libexec/vyos/op_mode'
+values = {'zerotier': 'zt0', 'instance': '1', 'name': 'R1'}
+# What README.md configures (a unit test compares)
+example = [
+    'set interfaces zerotier zt0 instances 4',
+    'set interfaces zerotier zt0 network-id 8056c2e21c000001',
+    'set interfaces zerotier zt0 transit prefix 10.14.0.0/28',
+    'set interfaces zerotier zt0 transit site 1',
+    'set interfaces zerotier zt0 address 10.0.55.1/32',
+    'set interfaces zerotier zt0 remote R2 prefix 10.0.55.2/32',
+]
+PATIENCE = 60.0  # seconds that a state may take to come about
+
+
+def commands():
+    """(words, program) of every op mode command of ours: words as typed, the program as the templates have it."""
+    root = next(d for d in templates if os.path.isdir(f'{d}/show/zerotier'))
+    found = []
+    for directory, _, files in os.walk(root):
+        path = os.path.relpath(directory, root).split('/')
+        if 'zerotier' not in path or 'node.def' not in files:
+            continue
+        with open(f'{directory}/node.def') as file:
+            run = re.search(r'^run:\s*(.+)', file.read(), re.MULTILINE)
+        if run and 'zerotier' in run[1]:
+            words = [values[path[place - 1]] if word == 'node.tag' else word for place, word in enumerate(path)]
+            found.append((words, run[1]))
+    return sorted(found)
+
+
+def call(words, program, *arguments, answer=''):
+    """Run the program of a command as op mode does; (exit status, output)."""
+    script = f'{program} {" ".join(arguments)}'
+    environment = {**os.environ, 'vyos_op_scripts_dir': op_scripts, 'PYTHONUNBUFFERED': '1'}
+    done = subprocess.run(
+        ['/bin/bash', '-c', script, 'op', *words],
+        input=answer,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        env=environment,
+        check=False,
+    )
+    return done.returncode, done.stdout
+
+
+class Prompt:
+    """A login at a terminal: lines go in, what they print comes out."""
+
+    READY = re.compile(r'[\w.-]+@[\w.-]+[^\n]*[$#] *$')
+    # A pager on a terminal that cannot do much waits for a key, before and after
+    PAGER = re.compile(r'(Press RETURN to continue|\(END\)|\n:|--More--) *$')
+
+    def __init__(self):
+        shell = next(s for s in (['/bin/vbash', '--login'], ['/usr/bin/ztsh']) if os.path.exists(s[0]))
+        self.pid, self.terminal = pty.fork()
+        if self.pid == 0:
+            os.execvpe(shell[0], shell, {**os.environ, 'TERM': 'dumb', 'PAGER': 'cat', 'VYATTA_PAGER': 'cat'})
+        self.wait()
+
+    def wait(self):
+        """Everything up to the next prompt."""
+        text, end = '', time.monotonic() + PATIENCE
+        while not self.READY.search(text):
+            if not select.select([self.terminal], [], [], max(0.0, end - time.monotonic()))[0]:
+                raise AssertionError(f'no prompt after {PATIENCE:.0f} s: {text[-2000:]!r}')
+            text += os.read(self.terminal, 65536).decode(errors='replace')
+            text = re.sub(r'\x1b\[[0-9;?]*[A-Za-z]|\x1b[=>]|\r', '', text)
+            pager = self.PAGER.search(text)
+            if pager:
+                os.write(self.terminal, b'\n' if pager[1].startswith('Press') else b'q')
+                text = text[: pager.start()] + '\n'
+        return text
+
+    def type(self, line):
+        """Type a line; what comes until the next prompt."""
+        os.write(self.terminal, f'{line}\n'.encode())
+        return self.wait()
+
+    def close(self):
+        """Hang up."""
+        os.close(self.terminal)
+        os.kill(self.pid, signal.SIGKILL)
+        os.waitpid(self.pid, 0)
+
+
+class ZeroTierOpModeTest(VyOSUnitTestSHIM.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        super(ZeroTierOpModeTest, cls).setUpClass()
+        # The tests may run on a live router: what is configured comes back at the end
+        cls.cli_delete(cls, base_path)
+        cls.cli_commit(cls)
+
+    def tearDown(self):
+        self.cli_delete(base_path)
+        self.cli_commit()
+        self.assertFalse(os.path.exists(plan))
+
+    def configure(self):
+        """A bundle of two instances whose other end never answers."""
+        for line in (
+            'instances 2', 'network-id 8056c2e21c000001', 'controller-free', 'health-check disable',
+            'transit prefix 10.14.0.0/28', 'transit site 1', 'address 10.0.55.1/32', 'remote R2 prefix 10.0.55.2/32',
+        ):  # fmt: skip
+            self.cli_set(base_path + ['zt0', *line.split()])
+        for number in (1, 2):
+            identity = f'9e57{number:06x}:0:{hashlib.sha512(str(number).encode()).hexdigest()}'
+            self.cli_set(base_path + ['zt0', 'remote', 'R2', 'instance', str(number), 'identity', identity])
+        self.cli_commit()
+
+    def sound(self, words, text):
+        """What no command may print."""
+        self.assertNotIn('Traceback', text, ' '.join(words))
+        self.assertNotIn('AttributeError', text, ' '.join(words))
+
+    def test_01_there_are_all_kinds_of_commands(self):
+        verbs = {words[0] for words, _ in commands()}
+        self.assertEqual(verbs, {'show', 'generate', 'monitor', 'reset', 'restart'})
+        self.assertGreater(len(commands()), 15)
+
+    def test_02_every_command_at_the_prompt(self):
+        self.configure()
+        for words, program in commands():
+            if words[0] in ('show', 'generate', 'restart'):
+                with self.subTest(words=words):
+                    text = self.op_mode(words)
+                    self.sound(words, text or '')
+                    if words[0] != 'restart':
+                        self.assertNotEqual((text or '').strip(), '')
+
+    def test_03_every_command_as_data(self):
+        self.configure()
+        for words, program in commands():
+            if words[0] in ('show', 'generate'):
+                with self.subTest(words=words):
+                    status, text = call(words, program, '--raw')
+                    self.sound(words, text)
+                    self.assertEqual(status, 0, text)
+                    self.check_fields(json.loads(text))
+
+    def check_fields(self, data):
+        """Names of fields are words, and none comes from the configuration: VyOS would change those."""
+        if isinstance(data, dict):
+            for name, below in data.items():
+                self.assertRegex(name, r'^[a-z][a-z0-9_]*$')
+                self.check_fields(below)
+        elif isinstance(data, list):
+            for below in data:
+                self.check_fields(below)
+
+    def test_04_what_asks_first(self):
+        self.configure()
+        for words, program in commands():
+            if words[0] == 'reset':
+                with self.subTest(words=words):
+                    status, text = call(words, program, answer='n\n')
+                    self.sound(words, text)
+                    self.assertIn('zt0', text)
+                    status, text = call(words, program, answer='y\n')
+                    self.sound(words, text)
+                    self.assertEqual(status, 0, text)
+
+    def test_05_what_goes_on_until_it_is_stopped(self):
+        self.configure()
+        for words, program in commands():
+            if words[0] == 'monitor':
+                status, text = call(words, f'timeout --signal=INT 4 {program}')
+                self.sound(words, text)
+                self.assertIn('zt0', text)
+
+    def test_06_one_sentence_where_there_is_no_such_bundle(self):
+        for words, program in commands():
+            named = ['zt7' if word == 'zt0' else word for word in words]
+            if 'zt7' in named:
+                for arguments in ([], ['--raw']) if words[0] == 'show' else ([],):
+                    with self.subTest(words=named, arguments=arguments):
+                        status, text = call(named, program, *arguments)
+                        self.sound(named, text)
+                        self.assertEqual(status, 1, text)
+                        self.assertIn('zt7', text)
+                        self.assertEqual(len(text.strip().splitlines()), 1, text)
+
+    def test_07_nothing_is_configured(self):
+        for words, program in commands():
+            if words[0] in ('show', 'generate') and 'zt0' not in words:
+                with self.subTest(words=words):
+                    self.sound(words, self.op_mode(words) or '')
+                    status, text = call(words, program, '--raw')
+                    self.assertEqual(status, 0, text)
+                    self.check_fields(json.loads(text))
+
+    def test_10_the_example_typed_at_the_prompt(self):
+        prompt = Prompt()
+        try:
+            self.assertIn('edit', prompt.type('configure'))
+            for line in [*example, 'set interfaces zerotier zt0 controller-free']:
+                text = prompt.type(line)
+                self.assertNotRegex(text, r'(?i)invalid|failed|error|not valid')
+            text = prompt.type('compare')
+            self.assertIn('network-id', text)
+            self.assertIn('8056c2e21c000001', text)
+            text = prompt.type('commit')
+            self.assertNotRegex(text, r'(?i)failed|Traceback')
+            self.assertTrue(os.path.exists(plan), text)
+            self.assertIn('zt0', prompt.type('run show zerotier'))
+            prompt.type('exit')
+            text = prompt.type('show zerotier zt0')
+            self.sound(['show', 'zerotier', 'zt0'], text)
+            self.assertIn('zt0', text)
+            text = prompt.type('show zerotier zt0 identity')
+            for number in range(1, 5):
+                self.assertRegex(re.sub(r'\s+', ' ', text), rf'instance {number} identity \'?[0-9a-f]{{10}}:0:')
+        finally:
+            prompt.close()
+
+
+if __name__ == '__main__':
+    unittest.main(verbosity=2)
