@@ -177,6 +177,21 @@ def test_it_is_served_while_an_image_is_built(place: Path) -> None:
         pass
 
 
+def test_files_that_two_packages_have(place: Path) -> None:
+    """As of old packages whose files vyos-1x has taken over."""
+    make_deb(place / "built", "vyatta-op", "1", "all", file="etc/bash_completion.d/vyatta-op")
+    make_deb(place / "built", "vyos-1x", "1.5", fields=DEPENDS, file="etc/bash_completion.d/vyatta-op")
+    with pytest.raises(BuildError) as refused:
+        make(place, "all")
+    assert str(refused.value) == (
+        "vyatta-op and vyos-1x both have /etc/bash_completion.d/vyatta-op: "
+        "take the package away whose files the newer one has taken over"
+    )
+    replaces = f"{DEPENDS}Replaces: vyatta-op (<< 2)\n"
+    make_deb(place / "built", "vyos-1x", "1.5", fields=replaces, file="etc/bash_completion.d/vyatta-op")
+    make(place, "all")
+
+
 def test_live_boot_that_nobody_asks_for(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     make(place, "all")
     assert "live-boot is Debian's, which starts no image that install image has made" in capsys.readouterr().out

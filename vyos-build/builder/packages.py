@@ -14,7 +14,7 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from builder import archive, repository, stand_in
+from builder import archive, collisions, repository, stand_in
 from builder.branches import BRANCHES, read_defaults
 from builder.errors import BuildError
 from builder.gaps import Gap, find_gaps
@@ -40,6 +40,7 @@ def make(
     wanted = read_wanted(tree, development)
     packages = read_given(debs)
     log.step(f"{len(packages)} packages in {debs}")
+    collisions.check(packages)
     log.step("reading what Debian has")
     debian, everything = archive.read_stock(archive.indices(
         mirrors.get("debian-mirror", defaults.debian_mirror),

@@ -1,0 +1,39 @@
+"""Files that two packages bring, which dpkg finds out only when half of an image is installed."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Sequence
+
+from builder.control import clauses
+from builder.errors import BuildError
+from builder.repository import Given
+
+
+def check(packages: Sequence[Given]) -> None:
+    """Raises :class:`BuildError` with every pair of packages that dpkg would not install together."""
+    owner: dict[str, Given] = {}
+    pairs: dict[tuple[str, str], str] = {}
+    for package in packages:
+        for path in files(package):
+            other = owner.setdefault(path, package)
+            if other is not package and not (_makes_way(package, other) or _makes_way(other, package)):
+                pairs.setdefault((other.name, package.name), path)
+    if pairs:
+        told = "; ".join(f"{one} and {other} both have {path}" for (one, other), path in sorted(pairs.items()))
+        raise BuildError(f"{told}: take the package away whose files the newer one has taken over")
+
+
+def files(package: Given) -> list[str]:
+    """Everything in a package that is no directory; raises :class:`BuildError`."""
+    said = subprocess.run(["dpkg-deb", "--contents", str(package.path)], capture_output=True, text=True, check=False)
+    if said.returncode:
+        raise BuildError(f"{package.path} cannot be unpacked ({said.stderr.strip()}); build it again")
+    # drwxr-xr-x root/root 0 2024-10-21 00:00 ./usr/ -- a link has its target behind an arrow.
+    rows = (line.split(maxsplit=5) for line in said.stdout.splitlines())
+    return [row[5].partition(" -> ")[0].removeprefix(".") for row in rows if not row[0].startswith("d")]
+
+
+def _makes_way(one: Given, other: Given) -> bool:
+    said = ", ".join(one.stanza.get(name, "") for name in ("Replaces", "Conflicts"))
+    return any(relation.name == other.name for clause in clauses(said) for relation in clause)
