@@ -53,12 +53,10 @@ class Attacker:
 
         ``edits`` are words of flood.c that change each packet; ``source`` is ``address:port`` or a prefix.
         """
-        words = [self.mac(router), router.underlay4, str(port), source or self.spoofed, str(rate), str(packets), str(self._seed)]
-        program = subprocess.Popen(
-            ["ip", "netns", "exec", self.namespace, "setpriv", "--pdeathsig", "KILL", str(self._program), _DEVICE, *words, *edits],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-        )  # fmt: skip
+        start = ["ip", "netns", "exec", self.namespace, "setpriv", "--pdeathsig", "KILL", str(self._program), _DEVICE]
+        target = [self.mac(router), router.underlay4, str(port), source or self.spoofed]
+        words = [*start, *target, str(rate), str(packets), str(self._seed), *edits]
+        program = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         try:
             assert program.stdin
             program.stdin.write(b"".join(struct.pack(">H", len(payload)) + payload for payload in payloads))

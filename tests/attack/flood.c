@@ -1,10 +1,11 @@
 /* A flood of UDP packets with sources of its own choice, out of a packet socket: the sender owns no address that it uses.
  *
- *   flood DEVICE DESTINATION-MAC DESTINATION PORT SOURCE-PREFIX/24|SOURCE:PORT RATE PACKETS SEED [random=AT:LENGTH]… [copy=FROM:TO:LENGTH]… [flip=BITS]
+ *   flood DEVICE DESTINATION-MAC DESTINATION PORT SOURCE-PREFIX/24|SOURCE:PORT RATE PACKETS SEED
+ *         [random=AT:LENGTH]… [copy=FROM:TO:LENGTH]… [flip=BITS]
  *
  * Payloads come from stdin, each a 16-bit length and its bytes, and go out in turn. `random` fills bytes of each packet
- * anew, `copy` then repeats some of them elsewhere, `flip` turns so many bits over. RATE is in packets per second, or fewer where
- * the machine is slow; it ends after PACKETS, and says "sent N" in so many "seconds S". IPv4 only, without UDP checksums.
+ * anew, `copy` then repeats some of them elsewhere, `flip` turns so many bits over. RATE is in packets per second; it ends
+ * after PACKETS, later where the machine is slow, and says "sent N seconds S". IPv4 only, without UDP checksums.
  */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
@@ -78,7 +79,8 @@ static size_t fill(unsigned char *frame, uint64_t number, uint32_t source, uint1
 	for (size_t i = 0; i < copy_count; i++)
 		if (copies[i].from + copies[i].length <= length && copies[i].to + copies[i].length <= length)
 			memmove(payload + copies[i].to, payload + copies[i].from, copies[i].length);
-	for (unsigned int i = 0; length && i < flips; i++) payload[(next() >> 20) % length] ^= (unsigned char)(1 << (next() >> 40) % 8);
+	for (unsigned int i = 0; length && i < flips; i++)
+		payload[(next() >> 20) % length] ^= (unsigned char)(1 << (next() >> 40) % 8);
 	uint64_t random = next();
 	if (!source_port) source |= 3 + (uint32_t)(random >> 8) % 251, source_port = (uint16_t)(1024 + (random >> 20) % 64000);
 	uint16_t whole = htons((uint16_t)(length + 28)), rest = htons((uint16_t)(length + 8)), port = htons(source_port);

@@ -147,7 +147,8 @@ def test_a_flood_of_made_up_sources_costs_neither_memory_nor_paths(
         assert program.stdout
         words = program.stdout.read().split()
     lost = float(echo.communicate(timeout=60)[0].partition("% packet loss")[0].rpartition(" ")[2])
-    print(f"{flood.__name__}: {int(words[1])} packets in {float(words[3])} s, {before:.1f} MB before, {peak:.1f} at most, {lost} % lost")
+    sent, took = int(words[1]), float(words[3])
+    print(f"{flood.__name__}: {sent} packets in {took} s, {before:.1f} MB before, {peak:.1f} at most, {lost} % lost")
     assert processes(r1)[INSTANCE] == pid and not fallen
     assert peak < MOST_MB and peak - before < GROWTH_MB
     assert lost < 10
@@ -178,7 +179,8 @@ def too_big(r1: Router, r2: Router, family: int) -> list[bytes]:
     """What a router between them would send R1 if its line took 552 or 1280 bytes: about UDP, and about an echo."""
     here, there = (r.underlay4 if family == 4 else r.underlay6 for r in (r1, r2))
     own, far = ipaddress.ip_address(here).packed, ipaddress.ip_address(there).packed
-    quoted = [(17, struct.pack(">HHHH", PORT, PORT, 1440, 0)), (1 if family == 4 else 58, struct.pack(">BBHHH", 8 if family == 4 else 128, 0, 0, 1, 1))]
+    echo, icmp = (8, 1) if family == 4 else (128, 58)
+    quoted = [(17, struct.pack(">HHHH", PORT, PORT, 1440, 0)), (icmp, struct.pack(">BBHHH", echo, 0, 0, 1, 1))]
     packets = []
     for protocol, head in quoted:
         if family == 4:
@@ -207,7 +209,9 @@ def counters(router: Router, family: int) -> tuple[int, int]:
         of = dict(line.split() for line in router.read("/proc/net/snmp6").splitlines())
         return int(of["Udp6OutDatagrams"]), int(of["Ip6FragCreates"])
     lines = [line.split() for line in router.read("/proc/net/snmp").splitlines()]
-    of = {kind + name: value for (kind, *names), (_, *values) in zip(lines[::2], lines[1::2], strict=True) for name, value in zip(names, values, strict=True)}
+    of = {}
+    for (kind, *names), (_, *values) in zip(lines[::2], lines[1::2], strict=True):
+        of |= {kind + name: value for name, value in zip(names, values, strict=True)}
     return int(of["Udp:OutDatagrams"]), int(of["Ip:FragCreates"])
 
 

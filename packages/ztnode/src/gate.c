@@ -44,6 +44,7 @@ struct gate {
 	void *context;
 	struct known *known;
 	struct known *fresh; /* handed over by gate_know; accessed atomically */
+	struct place last;   /* one that is known; packets of a peer come in runs */
 	struct guest guests[GUESTS];
 	struct bucket places, packets;
 	int64_t filled;
@@ -142,14 +143,19 @@ void gate_know(struct gate *gate, const struct sockaddr_storage *places, size_t 
 	free(__atomic_exchange_n(&gate->fresh, known, __ATOMIC_ACQ_REL));
 }
 
-static bool is_known(struct gate *gate, const struct place *place, uint64_t hash) {
+static bool is_known(struct gate *gate, const struct place *place) {
 	if (__atomic_load_n(&gate->fresh, __ATOMIC_RELAXED)) {
 		free(gate->known);
 		gate->known = __atomic_exchange_n(&gate->fresh, NULL, __ATOMIC_ACQ_REL);
+		gate->last.family = 0;
 	}
+	if (same_place(&gate->last, place)) return true;
 	if (!gate->known) return false;
-	for (size_t at = hash & gate->known->mask; gate->known->slots[at].family; at = (at + 1) & gate->known->mask)
-		if (same_place(&gate->known->slots[at], place)) return true;
+	for (size_t at = hash_of(gate, place) & gate->known->mask; gate->known->slots[at].family; at = (at + 1) & gate->known->mask)
+		if (same_place(&gate->known->slots[at], place)) {
+			gate->last = *place;
+			return true;
+		}
 	return false;
 }
 
@@ -166,8 +172,8 @@ static bool take(struct bucket *bucket) {
 	return true;
 }
 
-static struct guest *guest_at(struct gate *gate, const struct place *place, uint64_t hash, int64_t now) {
-	struct guest *guest = &gate->guests[(hash >> 40) % GUESTS];
+static struct guest *guest_at(struct gate *gate, const struct place *place, int64_t now) {
+	struct guest *guest = &gate->guests[(hash_of(gate, place) >> 40) % GUESTS];
 	bool there = guest->until > now && guest->until <= now + GATE_GUEST_MS; /* the clock may be set back */
 	if (!there) *guest = (struct guest){.place = *place};
 	return guest;
@@ -220,12 +226,11 @@ bool gate_pass(struct gate *gate, const struct sockaddr_storage *from, const uns
 		if ((!fragment && !sender) || (to != gate->self && !remote_of(gate, to))) return refuse(&gate->counts.foreign);
 	}
 	struct place place = place_of(from);
-	uint64_t hash = hash_of(gate, &place);
-	bool known = is_known(gate, &place, hash);
+	bool known = is_known(gate, &place);
 	bool hello = sender && to == gate->self && length >= HELLO_LEAST && (packet[FLAGS] & FLAGS_MASK) == 0 &&
 	             (packet[VERB] & VERB_MASK) == VERB_HELLO;
 	if (known && !hello) return true;
-	struct guest *guest = guest_at(gate, &place, hash, now);
+	struct guest *guest = guest_at(gate, &place, now);
 	if (hello) {
 		if (!gate->authentic(gate->context, sender->index, packet, length)) return refuse(&gate->counts.forged);
 		uint64_t time = number_at(packet + HELLO_TIME, 8);
