@@ -295,13 +295,16 @@ def _control(directory: Path) -> Made:
                     key.data()
             return bool(told) and "error" not in json.loads(told)
 
-    requests = [{"op": "status"}, {"op": "sync"}, {"op": "drain", "devices": ["zt0p1"]}]
     assert door
+    return [Target("requests to the daemon", REQUESTS, a_request, call)]
 
-    def make(source: random.Random, samples: Sequence[Any]) -> bytes:
-        return encoded(as_text(source, samples)) if source.random() < 0.8 else mutated_bytes(source, [json.dumps(s).encode() for s in samples])
 
-    return [Target("requests to the daemon", requests, make, call)]
+REQUESTS = [{"op": "status"}, {"op": "sync"}, {"op": "drain", "devices": ["zt0p1"]}]
+
+
+def a_request(source: random.Random, samples: Sequence[Any]) -> bytes:
+    """A line for a socket of the daemon, or what is none."""
+    return encoded(as_text(source, samples)) if source.random() < 0.8 else mutated_bytes(source, [json.dumps(s).encode() for s in samples])
 
 
 def _part(client: socket.socket) -> bytes | bool:
