@@ -539,3 +539,10 @@ def test_a_tree_without_git_can_be_built(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.setenv("SOURCE_DATE_EPOCH", "today")
     with pytest.raises(steps.BuildError, match="seconds since 1970"):
         build.identity()
+
+
+def test_the_lock_is_roots_alone(tmp_path: Path) -> None:
+    lock = tmp_path / "lock"
+    lock.touch(0o644)
+    with exclusive(False, lock):
+        assert lock.stat().st_mode & 0o777 == 0o600
