@@ -457,10 +457,10 @@ def _ztsh(directory: Path) -> Made:
     ]
     own = [EXAMPLE, EXAMPLE + "controller-free\nremote R2 instance 1 endpoint r2.example.org:9993\ninstance 2 port 9999\n", EXAMPLE + _MORE]
     return [
-        Target("config.boot", [_BOOT], mutated_text, boot, ["/* " * 40_000]),
+        Target("config.boot", [_BOOT], mutated_text, boot, ["/* " * 40_000, "lease {" * 18_000]),
         Target("filters behind a pipe", [_BOOT, "+   " + _BOOT.replace("\n", "\n    ")], mutated_text, filters, ["a b\na {\n b c\n}\n"]),
         Target("bundles", own, mutated_text, bundle),
-        Target("lines of conf mode", typed, mutated_text, lines, ["compare ²\nrollback ²\nset interfaces zerotier zt² disable\nshow\n"]),
+        Target("lines of conf mode", typed, mutated_text, lines, ["set interfaces zerotier zt0 instances 4\nshow interfaces zerotier zt0 instances 4\n", "compare ²\nrollback ²\nset interfaces zerotier zt² disable\nshow\n"]),
         Target("requests to the authority", [commit, {**commit, "operation": "save"}, {**commit, "operation": "confirm"}], as_text, request),
         Target("commits of the archive", [gzip.compress(f"// commit: {json.dumps(header)}\n{_BOOT}".encode(), mtime=0)], mutated_bytes, revision, [_TORN]),
         Target("headers of commits", [header], lambda source, samples: gzip.compress(b"// commit: " + encoded(as_text(source, samples)) + b"\n"), revision, [gzip.compress(b"// commit: " + json.dumps({**header, **odd}).encode()) for odd in ({"time": "x"}, {"time": 1e300}, {"via": "x\n0 forged"})]),

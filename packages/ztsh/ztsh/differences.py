@@ -29,10 +29,10 @@ def marked(old: Config, new: Config, schema: Node, path: Path) -> str:
 
     A leaf is shown by its own line. Empty when nothing stands there.
     """
-    node, is_value = locate(schema, path)
     before, after = get(old.tree, path), get(new.tree, path)
-    if before is None and after is None:
+    if before is None and after is None:  # as for a path that ends in the value of a leaf
         return ""
+    node, is_value = locate(schema, path)
     show = _Marked(old.comments, new.comments)
     if node.kind == "leaf":
         lines = show.leaf(path[-1], node, before, after, path, "")

@@ -39,6 +39,7 @@ _TOKEN = re.compile(
     r"|//[^\n]*|/\*(?P<comment>.*?)\*/|(?P<open>/\*)|(?P<word>[^\s{}\"']+)",
     re.DOTALL,
 )
+_DEEPEST = 64  # blocks within each other
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f"}
 
 
@@ -81,6 +82,8 @@ def parse(text: str) -> Parsed:
         elif word == "{":
             if not 1 <= len(words) <= 2:
                 raise TextError(f"line {line}: a block needs a name, or a name and a value, before its brace")
+            if len(stack) >= _DEEPEST:
+                raise TextError(f"line {line}: blocks lie deeper within each other than in any configuration")
             stack.append((here, len(found.paths)))
             here, words = (*here, *words), []
             if comment:
