@@ -461,7 +461,7 @@ def _ztsh(directory: Path) -> Made:
         Target("filters behind a pipe", [_BOOT, "+   " + _BOOT.replace("\n", "\n    ")], mutated_text, filters, ["a b\na {\n b c\n}\n"]),
         Target("bundles", own, mutated_text, bundle),
         Target("lines of conf mode", typed, mutated_text, lines, ["set interfaces zerotier zt0 instances 4\nshow interfaces zerotier zt0 instances 4\n", "compare ²\nrollback ²\nset interfaces zerotier zt² disable\nshow\n"]),
-        Target("requests to the authority", [commit, {**commit, "operation": "save"}, {**commit, "operation": "confirm"}], as_text, request),
+        Target("requests to the authority", [commit, {**commit, "operation": "save"}, {**commit, "operation": "confirm"}], as_text, request, [json.dumps({**commit, "operation": "\x1b[2J"}), json.dumps({**commit, "changes": {**changes, "added": [["\x1b[2J"]]}})]),
         Target("commits of the archive", [gzip.compress(f"// commit: {json.dumps(header)}\n{_BOOT}".encode(), mtime=0)], mutated_bytes, revision, [_TORN]),
         Target("headers of commits", [header], lambda source, samples: gzip.compress(b"// commit: " + encoded(as_text(source, samples)) + b"\n"), revision, [gzip.compress(b"// commit: " + json.dumps({**header, **odd}).encode()) for odd in ({"time": "x"}, {"time": 1e300}, {"via": "x\n0 forged"})]),
         Target("sessions of the command wrapper", [changes], as_text, wrapped, ["0", _DEEP, "{}", '{"gone": [], "added": [["nothing"]], "comments": []}']),

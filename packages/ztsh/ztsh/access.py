@@ -75,7 +75,8 @@ def serve() -> int:
         schema = load_schema(places.definitions())
         sys.stdout.write(perform(schema, request["operation"], changes_from(request["changes"]), request["details"]))
     except (SessionError, SchemaError) as error:
-        print(error, file=sys.stderr)
+        # Words of the request are in it: nothing of them shall act on a terminal, or be what cannot be printed.
+        print("".join(char if char.isprintable() or char == "\n" else "?" for char in str(error)), file=sys.stderr)
         return REFUSED
     except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
         print(f"not a request ({type(error).__name__})", file=sys.stderr)
