@@ -450,6 +450,36 @@ def test_silent_and_endless_clients_hold_nobody_up(node: Node) -> None:
     holder.wait()
 
 
+@only_ours
+def test_term_amid_malformed_requests_is_an_end_in_order(node: Node) -> None:
+    """libmicrohttpd that is stopped while it refuses one uses an answer that is not there."""
+    node.generate()
+    program = (
+        "import socket\n"
+        "while True:\n"
+        "    ss = []\n"
+        "    try:\n"
+        f"        for _ in range(24): ss.append(socket.create_connection(('127.0.0.1', {PORT}), 1))\n"
+        "        for s in ss: s.sendall(b'GET / HTTP/9.9\\r\\n\\r\\n')\n"
+        "    except OSError: pass\n"
+        "    for s in ss: s.close()\n"
+    )
+    flood = [
+        subprocess.Popen(["ip", "netns", "exec", node.host.name, "/usr/bin/python3", "-c", program]) for _ in range(2)
+    ]
+    try:
+        for _ in range(8):
+            node.start(answer=False)
+            wait(lambda: (node.home / "zerotier-one.pid").exists(), timeout=20, what="a start")
+            time.sleep(0.1)  # the flood is on
+            assert node.stop() == 0
+            (node.home / "zerotier-one.pid").unlink()
+    finally:
+        for process in flood:
+            process.kill()
+            process.wait()
+
+
 # -- the link
 
 

@@ -25,6 +25,7 @@ from tests.attack.ztnode.packets import Packets
 from tests.attack.ztnode.requests import Requests
 from tests.attack.ztnode.surroundings import Devices, Files, Traffic
 from tests.engine.test_contract import mac
+from zerotier_multi.apiway import SOCKET
 
 from lab.process import wait
 
@@ -88,7 +89,7 @@ def _workers(made: Pair, seed: int, kinds: set[str]) -> list[_Worker]:
     secret, victim = ((here.home / "identity.secret").read_text(), (there.home / "identity.public").read_text())
     token = there.token()
     found = [
-        _Worker(f"requests {i}", a, lambda i=i: Requests(dice(f"requests {i}"), token), 0.001) for i in range(2)
+        _Worker(f"requests {i}", a, lambda i=i: Requests(dice(f"requests {i}"), token, str(there.home / SOCKET)), 0.001) for i in range(2)
     ]
     found += [
         _Worker("packets", b, lambda: Packets(dice("packets"), secret, victim, here.address, there.address), 0.005),

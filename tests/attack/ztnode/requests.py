@@ -15,10 +15,10 @@ _ODD_PATHS = ("/", "//", "/status/", "/network/", "/peer/", "/controller", "/net
 
 
 class Requests:
-    """Endless requests of one attacker: it knows the token, and now and then has it wrong."""
+    """Endless requests of one attacker by both ways in: it knows the token, and now and then has it wrong."""
 
-    def __init__(self, dice: random.Random, token: str) -> None:
-        self._dice, self._token = dice, token
+    def __init__(self, dice: random.Random, token: str, door: str) -> None:
+        self._dice, self._token, self._door = dice, token, door
         # More than a node has room for; some of them are ad-hoc networks, which configure themselves.
         self._networks = [NETWORK] * 2 + [f"{dice.getrandbits(64):016x}" for _ in range(70)]
         self._networks += [f"ff{dice.getrandbits(16):04x}{dice.getrandbits(16):04x}000000" for _ in range(8)]
@@ -92,10 +92,10 @@ class Requests:
             self._open.remove(connection)
         return count
 
-    @staticmethod
-    def _connect() -> socket.socket:
-        made = socket.socket()
+    def _connect(self) -> socket.socket:
+        local = self._dice.random() < 0.5
+        made = socket.socket(socket.AF_UNIX if local else socket.AF_INET)
         made.settimeout(0.5)
         with contextlib.suppress(OSError):
-            made.connect(("127.0.0.1", PORT))
+            made.connect(self._door if local else ("127.0.0.1", PORT))
         return made

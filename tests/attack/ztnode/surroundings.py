@@ -82,7 +82,11 @@ class Devices:
         elif chance < 0.5:
             self._ip("addr", dice.choice(["replace", "del"]), f"2001:db8::{number}/64", "dev", "eth0")
         elif chance < 0.6:
-            self._ip("link", dice.choice(["add", "del"]), f"d{number}", *(["type", "dummy"] if chance < 0.57 else []))
+            more = ["type", "veth", "peer", "name", f"e{number}"] if chance < 0.55 else []
+            self._ip("link", "add" if more else "del", f"d{number}", *more)
+            if more:
+                self._ip("link", "set", f"d{number}", "up")
+                self._ip("addr", "add", f"203.0.113.{number}/24", "dev", f"d{number}")
         elif chance < 0.63:
             self._ip("link", "set", "eth0", "down")
             self._ip("link", "set", "eth0", "up")
