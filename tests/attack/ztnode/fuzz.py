@@ -30,6 +30,7 @@ from zerotier_multi.apiway import SOCKET
 from lab.process import wait
 
 RESTART = 25.0  # seconds between two restarts of the attacked end, so that it reads what was left in its home
+START_TRIES = 6
 LOOK = 2.0  # seconds between two looks whether it lives
 
 
@@ -113,14 +114,17 @@ def _restart(made: Pair, result: Result) -> None:
         result.findings.append(f"TERM: exit code {code}")
     if result.restarts % 2:
         made.restore()
-    made.a.start(answer=False)
-    try:
-        wait(made.a.answers, timeout=SLOW, what="API")
-    except AssertionError:
-        if made.a.reports() or made.a.process.returncode != 1:
-            raise
-        made.restore()  # it said in a sentence what it cannot use
-        made.a.start()
+    for _ in range(START_TRIES):
+        made.a.start(answer=False)
+        try:
+            wait(made.a.answers, timeout=SLOW, what="API")
+            break
+        except AssertionError:
+            if made.a.reports() or not made.a.process or made.a.process.returncode != 1:
+                raise
+            made.restore()  # it said in a sentence what it cannot use; somebody may spoil it again before it has begun
+    else:
+        result.findings.append("it does not start with the home as it was")
     result.restarts += 1
 
 
