@@ -43,8 +43,9 @@ struct binding {
 	char device[IFNAMSIZ];
 	struct sockaddr_storage address;
 	bool keep;
-	int64_t plain_until; /* monotonic ms: no segments before; accessed atomically, as the next */
+	int64_t plain_until; /* monotonic ms: no segments before; accessed atomically, as the next two */
 	int64_t plain_for;   /* length of the last such time, 0: segments go */
+	uint16_t plain_size; /* the least segment that was refused: smaller ones may go, and prove nothing for it */
 };
 
 struct underlay {
@@ -257,25 +258,32 @@ static int64_t monotonic_ms(void) {
 
 /* The kernel takes no segments, for the MTU of the device or what else is on it; that may pass. Several threads may come
  * here at once, and then the pause is that of one of them. */
-static void rest_segments(struct underlay *underlay, struct binding *binding, int error) {
+static void rest_segments(struct underlay *underlay, struct binding *binding, uint16_t segment, int error) {
 	int64_t last = __atomic_load_n(&binding->plain_for, __ATOMIC_RELAXED), pause = last ? 2 * last : PLAIN_MS;
 	if (pause > PLAIN_MOST_MS) pause = PLAIN_MOST_MS;
+	if (!last || segment < __atomic_load_n(&binding->plain_size, __ATOMIC_RELAXED))
+		__atomic_store_n(&binding->plain_size, segment, __ATOMIC_RELAXED);
 	__atomic_store_n(&binding->plain_for, pause, __ATOMIC_RELAXED);
 	__atomic_store_n(&binding->plain_until, monotonic_ms() + pause, __ATOMIC_RELAXED);
 	__atomic_add_fetch(&underlay->refused, 1, __ATOMIC_RELAXED);
 	if (!last) say("%s takes no segments (%s): packets leave one by one, and it is tried again", binding->device, strerror(error));
 }
 
-static bool takes_segments(struct binding *binding) {
-	int64_t until = __atomic_load_n(&binding->plain_until, __ATOMIC_RELAXED);
-	return !until || monotonic_ms() >= until;
+static bool was_refused(struct binding *binding, uint16_t segment) {
+	return __atomic_load_n(&binding->plain_for, __ATOMIC_RELAXED) &&
+	       segment >= __atomic_load_n(&binding->plain_size, __ATOMIC_RELAXED);
+}
+
+static bool takes_segments(struct binding *binding, uint16_t segment) {
+	return !was_refused(binding, segment) || monotonic_ms() >= __atomic_load_n(&binding->plain_until, __ATOMIC_RELAXED);
 }
 
 uint64_t underlay_refused(struct underlay *underlay) { return __atomic_load_n(&underlay->refused, __ATOMIC_RELAXED); }
 
 static void send_message(struct underlay *underlay, struct binding *binding, struct message *message, unsigned char *bytes) {
 	int fd = binding->fd;
-	if (message->packets == 1 || !takes_segments(binding)) {
+	uint16_t segment = (uint16_t)message->segment;
+	if (message->packets == 1 || !takes_segments(binding, segment)) {
 		send_singly(fd, message, bytes);
 		return;
 	}
@@ -296,15 +304,11 @@ static void send_message(struct underlay *underlay, struct binding *binding, str
 	item->cmsg_level = IPPROTO_UDP;
 	item->cmsg_type = UDP_SEGMENT;
 	item->cmsg_len = CMSG_LEN(sizeof(uint16_t));
-	uint16_t segment = (uint16_t)message->segment;
 	memcpy(CMSG_DATA(item), &segment, sizeof segment);
 	if (sendmsg(fd, &header, 0) >= 0) {
-		if (__atomic_load_n(&binding->plain_for, __ATOMIC_RELAXED)) {
-			__atomic_store_n(&binding->plain_for, 0, __ATOMIC_RELAXED);
-			__atomic_store_n(&binding->plain_until, 0, __ATOMIC_RELAXED);
-		}
+		if (was_refused(binding, segment)) __atomic_store_n(&binding->plain_for, 0, __ATOMIC_RELAXED);
 	} else if (errno == EINVAL || errno == EIO || errno == EMSGSIZE || errno == EOPNOTSUPP || errno == ENOPROTOOPT) {
-		rest_segments(underlay, binding, errno);
+		rest_segments(underlay, binding, segment, errno);
 		send_singly(fd, message, bytes);
 	}
 }
