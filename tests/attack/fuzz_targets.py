@@ -465,7 +465,7 @@ def _ztsh(directory: Path) -> Made:
         Target("commits of the archive", [gzip.compress(f"// commit: {json.dumps(header)}\n{_BOOT}".encode(), mtime=0)], mutated_bytes, revision, [_TORN]),
         Target("headers of commits", [header], lambda source, samples: gzip.compress(b"// commit: " + encoded(as_text(source, samples)) + b"\n"), revision, [gzip.compress(b"// commit: " + json.dumps({**header, **odd}).encode()) for odd in ({"time": "x"}, {"time": 1e300}, {"via": "x\n0 forged"})]),
         Target("sessions of the command wrapper", [changes], as_text, wrapped, ["0", _DEEP, "{}", '{"gone": [], "added": [["nothing"]], "comments": []}']),
-        Target("what boot has told", ["interfaces zerotier zt0: it is refused\n"], mutated_text, report),
+        Target("what boot has told", ["interfaces zerotier zt0: it is refused\n"], mutated_text, report, ["\ud800"]),
         Target("names of unfinished files", [f".local.conf.{1 << 22}", ".x.999999999"], mutated_text, left),
     ]
 

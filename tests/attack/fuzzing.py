@@ -183,12 +183,12 @@ class Tally:
     findings: dict[str, Finding] = field(default_factory=dict)  # by place in the code
 
 
-def run(target: Target[Any], seed: int, seconds: float, least: int) -> Tally:
-    """Give a target inputs for so long, but so many at least; those that are known come first and have no number."""
+def run(target: Target[Any], seed: int, seconds: float, least: int, most: int | None = None) -> Tally:
+    """Give a target inputs for so long, but so many at least and at most; those that are known come first, without a number."""
     tally, end = Tally(), time.monotonic() + seconds
     grown = _memory()
     number = -len(target.known)
-    while number < least or time.monotonic() < end:
+    while number < least or (time.monotonic() < end and (most is None or number < most)):
         if number < 0:
             given = target.known[number]
         else:

@@ -14,6 +14,7 @@ from tests.ztsh.conftest import places
 
 SHORT = 0.2  # seconds for each parser; those that are slow get as many inputs as LEAST
 LEAST = 60
+MOST = 500  # in a short run, so that a fast machine tries what a slow one tries
 __all__ = ["places"]
 
 
@@ -35,7 +36,7 @@ def test_every_parser(harmless: Path, attack: Attack, capsys: pytest.CaptureFixt
     chosen = [t for t in every if os.environ.get("PARSER", "") in t.name]
     found: list[fuzzing.Finding] = []
     for target in chosen:
-        tally = fuzzing.run(target, attack.seed, share, LEAST)
+        tally = fuzzing.run(target, attack.seed, share, LEAST, attack.either(MOST, None))
         found += tally.findings.values()
         if attack.long:
             with capsys.disabled():

@@ -38,7 +38,7 @@ def show(arguments: Sequence[str]) -> int:
 def boot_warning() -> str:
     """What could not be carried out at boot, for a user who may configure; empty when there is nothing to say."""
     try:
-        lines = places.boot_report().read_text().splitlines()
+        lines = places.boot_report().read_text(errors="replace").splitlines()
     except OSError:
         return ""
     return "".join(f"Warning: at boot: {line}\n" for line in lines)
