@@ -83,7 +83,7 @@ test-faults: debs
 	FAULTS=all ENGINE=$(ENGINE) $(PYTHON) -m pytest $(PYTEST_ARGS) tests/lab/test_faults.py
 
 test-attack: debs
-	ATTACK=long SECONDS=$(SECONDS) SEED=$(SEED) ENGINE=$(ENGINE) $(PYTHON) -m pytest $(PYTEST_ARGS) tests/attack
+	ATTACK=long SECONDS=$(SECONDS) SEED=$(SEED) ENGINE=$(ENGINE) $(PYTHON) -m pytest $(PYTEST_ARGS) tests/attack tests/ztsh/test_properties.py
 
 bench-engines: debs
 	@rm -rf build/engine && dpkg -x $(wildcard $(DEBS)/ztnode_*.deb) build/engine

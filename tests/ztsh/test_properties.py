@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 from copy import deepcopy
 from pathlib import Path
@@ -17,7 +18,7 @@ from ztsh.session import Session, SessionError, changed, changes_between, read_c
 from ztsh.text import render, set_commands
 from ztsh.words import LineError
 
-SEQUENCES = 10_000
+SEQUENCES = 50_000 if os.environ.get("ATTACK") == "long" else 3_000  # the long run is a part of make test-attack
 
 names = st.sampled_from(["zt0", "zt1", "zt10", "zt300", "eth0"])
 text = st.text(st.characters(min_codepoint=32, max_codepoint=382), min_size=1, max_size=12).map(shlex.quote)
