@@ -233,6 +233,7 @@ _NETWORK = {"nwid": "8056c2e21c000001", "id": "8056c2e21c000001", "status": "OK"
 
 
 _ODD_ANSWERS = [
+    [{**_STATUS, "address": 256}, [{**_NETWORK, "status": "ACCESS_DENIED"}], [peer("00000000b1")]],
     [{**_STATUS, "clock": "x"}, [], []], [{**_STATUS, "unreadHello": ["x"]}, [], []], [_STATUS, [], [{"address": "00000000b1", "paths": "x"}]],
 ]  # fmt: skip
 

@@ -240,7 +240,7 @@ def ask_instance(instance: InstancePlan) -> Answer:
 def understood(status: Any, networks: Any, peers: Any) -> Answer:
     """Answers as they arrived, with what op mode can make use of; pure."""
     return Answer(
-        status if isinstance(status, dict) else None,
+        status if isinstance(status, dict) and isinstance(status.get("address", ""), str) else None,
         tuple(p for p in peers if isinstance(p, dict)) if isinstance(peers, list) else None,
         tuple(n for n in networks if isinstance(n, dict)) if isinstance(networks, list) else None,
     )
