@@ -11,13 +11,13 @@
 #include "decode.h"
 
 #include "core.h"
+#include "util.h"
 
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #define KEPT 32     /* as many as the core's receive queue holds */
 #define KEPT_MS 6000 /* it gives up after 5000 */
@@ -43,12 +43,6 @@ __attribute__((constructor)) static void decode_begin(void) {
 }
 
 bool decode_works(void) { return core_dearmor && core_try; }
-
-static int64_t clock_ms(void) {
-	struct timespec now;
-	clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
-	return now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
 
 static void drop(struct kept *entry) {
 	free(entry->bytes);

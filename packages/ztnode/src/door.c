@@ -58,12 +58,6 @@ struct doors {
 	bool closing; /* nobody comes in any more, and who is in goes */
 };
 
-static int64_t clock_ms(void) {
-	struct timespec now;
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
-
 static bool is_local(const struct door *door) { return door->address.any.sa_family == AF_UNIX; }
 
 static bool is_owner(uid_t user) { return user == 0 || user == geteuid(); }

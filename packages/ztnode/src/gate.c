@@ -204,12 +204,6 @@ static bool receive_stranger(struct gate *gate, struct guest *guest, const struc
 
 /* -- packets */
 
-static uint64_t number_at(const unsigned char *at, int bytes) {
-	uint64_t number = 0;
-	for (int i = 0; i < bytes; i++) number = number << 8 | at[i];
-	return number;
-}
-
 static struct remote *remote_of(struct gate *gate, uint64_t node) {
 	struct remote key = {.node = node};
 	return gate->remote_count ? bsearch(&key, gate->remotes, gate->remote_count, sizeof key, by_node) : NULL;

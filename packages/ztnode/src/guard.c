@@ -49,14 +49,12 @@ static bool close_gate(struct guard *guard, const struct remote_identity *remote
 	return good;
 }
 
-struct guard *guard_new(const char *home, const char *secret_identity) {
-	uint64_t self, seed = 0;
-	char address[11] = {0};
-	strncpy(address, secret_identity, 10);
+struct guard *guard_new(const char *home, uint64_t self, const char *secret_identity) {
+	uint64_t seed = 0;
 	struct remote_identity *remotes = calloc(REMOTES_MAX, sizeof *remotes);
 	struct guard *guard = calloc(1, sizeof *guard);
 	(void)!getrandom(&seed, sizeof seed, 0);
-	bool good = remotes && guard && parse_hex(address, 10, &self);
+	bool good = remotes && guard;
 	if (good) guard->gate = gate_new(self, seed);
 	int count = good ? remotes_read(home, self, remotes, REMOTES_MAX) : -1;
 	if (count >= 0) good = close_gate(guard, remotes, (size_t)count, secret_identity);

@@ -8,8 +8,8 @@
 
 struct guard;
 
-/* For the node with this secret identity (as text). NULL when it is none. */
-struct guard *guard_new(const char *home, const char *secret_identity);
+/* For node `self` with this secret identity (as text). NULL when that is none. */
+struct guard *guard_new(const char *home, uint64_t self, const char *secret_identity);
 void guard_free(struct guard *guard);
 /* Whether the core may see a packet. The thread that receives alone. */
 bool guard_pass(struct guard *guard, const struct sockaddr_storage *from, const unsigned char *packet, size_t length,

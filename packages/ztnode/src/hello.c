@@ -22,12 +22,6 @@ struct hello {
 	size_t sender_count;
 };
 
-static uint64_t node_at(const unsigned char *at) {
-	uint64_t node = 0;
-	for (int i = 0; i < 5; i++) node = node << 8 | at[i];
-	return node;
-}
-
 struct hello *hello_new(const char *secret_identity) {
 	uint64_t self;
 	if (strlen(secret_identity) < 10) return NULL;
@@ -82,7 +76,7 @@ static void remember_unread(struct hello *hello, uint64_t node, int64_t now) {
 
 size_t hello_open(struct hello *hello, const unsigned char *packet, size_t length, unsigned char plain[HELLO_MAX],
                   int64_t now) {
-	if (length > HELLO_MAX || length <= VERB + EPHEMERAL || node_at(packet + DESTINATION) != hello->self) return 0;
+	if (length > HELLO_MAX || length <= VERB + EPHEMERAL || number_at(packet + DESTINATION, 5) != hello->self) return 0;
 	if (now / 1000 != hello->second) hello->second = now / 1000, hello->opened = 0;
 	if (hello->opened++ >= PER_SECOND) return 0;
 	unsigned char public_key[64] = {0}, key[32];
@@ -93,7 +87,7 @@ size_t hello_open(struct hello *hello, const unsigned char *packet, size_t lengt
 	decrypt(key, packet, plain + MAC, rest - MAC);
 	explicit_bzero(key, sizeof key);
 	if (plain[VERB] == VERB_HELLO) return rest;
-	remember_unread(hello, node_at(packet + SOURCE), now);
+	remember_unread(hello, number_at(packet + SOURCE, 5), now);
 	return 0;
 }
 

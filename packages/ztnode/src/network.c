@@ -54,12 +54,6 @@ static void put_mac(unsigned char *at, uint64_t mac) {
 	for (int i = 0; i < 6; i++) at[i] = (unsigned char)(mac >> (40 - 8 * i));
 }
 
-static uint64_t get_mac(const unsigned char *at) {
-	uint64_t mac = 0;
-	for (int i = 0; i < 6; i++) mac = mac << 8 | at[i];
-	return mac;
-}
-
 void network_deliver(struct network *network, uint64_t source, uint64_t destination, unsigned int type, const void *data,
                      unsigned int length) {
 	unsigned char frame[ETHERNET_HEADER + 16384];
@@ -77,8 +71,8 @@ static void frame_in(void *context, const unsigned char *frame, size_t length) {
 	struct network *network = context;
 	unsigned int type = (unsigned int)frame[12] << 8 | frame[13];
 	if (length <= ETHERNET_HEADER || length - ETHERNET_HEADER > 10000) return;
-	ZT_Node_processVirtualNetworkFrame(network->host->core, NULL, now_ms(), network->nwid, get_mac(frame + 6),
-	                                   get_mac(frame), type, 0, frame + ETHERNET_HEADER,
+	ZT_Node_processVirtualNetworkFrame(network->host->core, NULL, now_ms(), network->nwid, number_at(frame + 6, 6),
+	                                   number_at(frame, 6), type, 0, frame + ETHERNET_HEADER,
 	                                   (unsigned int)(length - ETHERNET_HEADER), network->host->deadline);
 }
 

@@ -277,7 +277,7 @@ static bool open_core(struct node *node) {
 	ZT_Node_status(node->core, &status);
 	node->address = status.address;
 	snprintf(node->public_identity, sizeof node->public_identity, "%s", status.public_identity);
-	node->guard = guard_new(node->home, status.secret_identity);
+	node->guard = guard_new(node->home, node->address, status.secret_identity);
 	if (!node->guard) return false;
 	node->contact = contact_new(node->core, node->underlay, node->guard);
 	if (!node->contact) return false;

@@ -1,5 +1,7 @@
 #include "planet.h"
 
+#include "util.h"
+
 #include <string.h>
 
 /* The record of ZeroTier's public roots of 6 February 2025, signed by ZeroTier. It is data, not code: what the public
@@ -44,17 +46,11 @@ static const unsigned char newest[] = {
 /* Where things stand in a record, numbers big-endian. */
 enum { KIND = 0, ID = 1, TIME = 9, UPDATE_KEY = 17, SIGNATURE = 81 };
 
-static uint64_t number_at(const unsigned char *at) {
-	uint64_t value = 0;
-	for (int i = 0; i < 8; i++) value = value << 8 | at[i];
-	return value;
-}
-
 bool planet_outdated(const unsigned char *record, size_t length) {
 	if (length < SIGNATURE) return false;
 	bool public = record[KIND] == newest[KIND] && memcmp(record + ID, newest + ID, TIME - ID) == 0 &&
 	              memcmp(record + UPDATE_KEY, newest + UPDATE_KEY, SIGNATURE - UPDATE_KEY) == 0;
-	return public && number_at(record + TIME) < number_at(newest + TIME);
+	return public && number_at(record + TIME, 8) < number_at(newest + TIME, 8);
 }
 
 const unsigned char *planet_newest(size_t *length) {

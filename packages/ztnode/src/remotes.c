@@ -15,12 +15,6 @@ enum { PLANET = 1, MOON = 127 };
 #define MOON_ID (0x7a746dULL << 40)
 #define RECORD_LIMIT 65536
 
-static uint64_t number_at(const unsigned char *at, int bytes) {
-	uint64_t number = 0;
-	for (int i = 0; i < bytes; i++) number = number << 8 | at[i];
-	return number;
-}
-
 /* The first root. */
 static bool root_of(const unsigned char *record, size_t length, int kind, struct remote_identity *root) {
 	if (length < ROOT + ROOT_LEAST || record[KIND] != kind || record[ROOTS] < 1) return false;

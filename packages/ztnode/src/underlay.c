@@ -12,7 +12,6 @@
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/uio.h>
-#include <time.h>
 #include <unistd.h>
 
 #ifndef UDP_SEGMENT
@@ -250,12 +249,6 @@ static void send_singly(int fd, const struct message *message, const unsigned ch
 	}
 }
 
-static int64_t monotonic_ms(void) {
-	struct timespec now;
-	clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
-	return now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
-
 /* The kernel takes no segments, for the MTU of the device or what else is on it; that may pass. Several threads may come
  * here at once, and then the pause is that of one of them. */
 static void rest_segments(struct underlay *underlay, struct binding *binding, uint16_t segment, int error) {
@@ -264,7 +257,7 @@ static void rest_segments(struct underlay *underlay, struct binding *binding, ui
 	if (!last || segment < __atomic_load_n(&binding->plain_size, __ATOMIC_RELAXED))
 		__atomic_store_n(&binding->plain_size, segment, __ATOMIC_RELAXED);
 	__atomic_store_n(&binding->plain_for, pause, __ATOMIC_RELAXED);
-	__atomic_store_n(&binding->plain_until, monotonic_ms() + pause, __ATOMIC_RELAXED);
+	__atomic_store_n(&binding->plain_until, clock_ms() + pause, __ATOMIC_RELAXED);
 	__atomic_add_fetch(&underlay->refused, 1, __ATOMIC_RELAXED);
 	if (!last) say("%s takes no segments (%s): packets leave one by one, and it is tried again", binding->device, strerror(error));
 }
@@ -275,7 +268,7 @@ static bool was_refused(struct binding *binding, uint16_t segment) {
 }
 
 static bool takes_segments(struct binding *binding, uint16_t segment) {
-	return !was_refused(binding, segment) || monotonic_ms() >= __atomic_load_n(&binding->plain_until, __ATOMIC_RELAXED);
+	return !was_refused(binding, segment) || clock_ms() >= __atomic_load_n(&binding->plain_until, __ATOMIC_RELAXED);
 }
 
 uint64_t underlay_refused(struct underlay *underlay) { return __atomic_load_n(&underlay->refused, __ATOMIC_RELAXED); }

@@ -12,10 +12,20 @@
 #include <time.h>
 #include <unistd.h>
 
-int64_t now_ms(void) {
+static int64_t milliseconds(clockid_t clock) {
 	struct timespec now;
-	clock_gettime(CLOCK_REALTIME, &now);
+	clock_gettime(clock, &now);
 	return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+int64_t now_ms(void) { return milliseconds(CLOCK_REALTIME); }
+
+int64_t clock_ms(void) { return milliseconds(CLOCK_MONOTONIC); }
+
+uint64_t number_at(const unsigned char *at, int bytes) {
+	uint64_t number = 0;
+	for (int i = 0; i < bytes; i++) number = number << 8 | at[i];
+	return number;
 }
 
 void say(const char *format, ...) {

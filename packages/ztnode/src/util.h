@@ -9,6 +9,11 @@
 
 /* Wall-clock milliseconds, the core's clock. */
 int64_t now_ms(void);
+/* Milliseconds that nobody sets, of CLOCK_MONOTONIC. */
+int64_t clock_ms(void);
+
+/* A number of so many bytes, the highest first; at most eight. */
+uint64_t number_at(const unsigned char *at, int bytes);
 
 /* One line to the journal. Never give it key material. */
 void say(const char *format, ...) __attribute__((format(printf, 1, 2)));
