@@ -38,9 +38,13 @@ class Site:
         """What is typed; all in one shell, so that the daemon finds the last state."""
         self.router.run(["sh", "-ec", "\n".join(commands)])
 
-    def take(self, number: int, what: str) -> None:
-        """Put something in the place of a next hop; the daemon may be faster between the two commands."""
-        self.sh(f"for try in 1 2 3 4 5; do ip nexthop del id {number}; ip nexthop add id {number} {what} && exit 0; done 2>/dev/null; exit 1")
+    def take(self, number: int, what: str, first: str = "true") -> None:
+        """Put something in the place of a next hop; the daemon may be faster between two commands, so it is tried again.
+
+        :param first: a command that runs before each try
+        """
+        once = f"{first} || true; ip nexthop del id {number} || true; ip nexthop add id {number} {what} && exit 0"
+        self.sh(f"for try in $(seq 50); do {once}; done 2>/dev/null; exit 1")
 
     def reached(self) -> bool:
         return self.router.run(["ping", "-c1", "-W1", "-I", self.own, self.target], check=False).returncode == 0
@@ -121,9 +125,9 @@ def test_groups_that_are_not_as_ours(site: Site) -> None:
         for text in (f"replace id {number} {other} {resilient} proto 122", f"replace id {number} {other} {resilient}"):
             site.sh(f"ip nexthop {text}")
             site.wait_back()
-    site.sh(f"ip nexthop del id {site.group} || true; ip nexthop flush proto 122; ip nexthop add id {site.group} via 192.0.2.1 fdb")
+    site.take(site.group, "via 192.0.2.1 fdb", first="ip nexthop flush proto 122")
     site.wait_back()
-    site.sh(f"ip nexthop del id {site.group}; ip nexthop flush proto 122; sleep 0.3; ip nexthop show | grep -c resilient")
+    site.sh(f"ip nexthop del id {site.group} || true; ip nexthop flush proto 122")
     site.wait_back()
     for word in ("group", "blackhole"):
         numbers = [line.split()[1] for line in site.router.run(["ip", "nexthop"]).stdout.splitlines() if word in line and "proto" not in line]
