@@ -19,7 +19,7 @@ MAX_LISTEN = 32  # addresses of one instance that ztnode binds (settings.h: MAX_
 MAX_PREFIXES = 512  # prefixes that ztnode keeps off the underlay (settings.h: MAX_PREFIXES)
 
 # Engines that follow addresses of the underlay by themselves when these move, their own ones and those of others. The
-# instances of any other are restarted (pathd/recovery.py).
+# instances of any other are restarted (pathd/instances/recovery.py).
 FOLLOW_ADDRESSES = frozenset({ZTNODE})
 
 # Engines that have a socket for their API in the home (apiway), and so run without their TCP port.

@@ -14,7 +14,7 @@ from zerotier_multi import names
 from zerotier_multi.bundle import Endpoint, NamedEndpoint, endpoint, named_endpoint
 from zerotier_multi.homefiles import HomeFiles, home_files
 from zerotier_multi.identity import PublicIdentity
-from zerotier_multi.pathd import memory
+from zerotier_multi import memory
 from zerotier_multi.plan import InstancePlan, PeerPlan, Plan
 from zerotier_multi.planet import MAX_ENDPOINTS
 

@@ -30,11 +30,14 @@ from zerotier_multi.homefiles import home_files, is_kept, is_leftover
 from zerotier_multi.homes import home_fault, own_identity
 from zerotier_multi.identity import PublicIdentity
 from zerotier_multi.op import data, gather, text
-from zerotier_multi.pathd import leases, members, mss, resolver, spoofed, wire
+from zerotier_multi.pathd.instances import members, resolver
+from zerotier_multi.pathd.nftables import mss, spoofed
+from zerotier_multi.pathd.probe import wire
+from zerotier_multi.pathd.routing import leases
 from zerotier_multi.pathd.control import ControlSocket
 from zerotier_multi.pathd.plans import Plans
-from zerotier_multi.pathd.since import Since
-from zerotier_multi.pathd.sysctls import Sysctls
+from zerotier_multi.pathd.tell.since import Since
+from zerotier_multi.pathd.kernel.sysctls import Sysctls
 from zerotier_multi.plan import PlanError, from_json, to_json
 from zerotier_multi.planner import make_plan
 from zerotier_multi.units import dropin

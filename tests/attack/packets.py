@@ -7,7 +7,7 @@ import struct
 from collections.abc import Sequence
 from ipaddress import ip_address
 
-from zerotier_multi.pathd.wire import checksum
+from zerotier_multi.pathd.probe.wire import checksum
 
 ICMP, TCP, UDP, ICMP6 = 1, 6, 17, 58
 ETHERTYPE = {4: 0x0800, 6: 0x86DD}

@@ -9,7 +9,7 @@ import pytest
 from tests.attack import packets
 from tests.attack.hostile import answered, hardware, link_local, listening, memory, overheard, send, state
 from tests.attack.settings import Attack
-from zerotier_multi.pathd import wire
+from zerotier_multi.pathd.probe import wire
 
 from lab import Router
 from lab.scenario import loopback, loopback6, reach, status, wait_paths

@@ -15,8 +15,8 @@ import time
 from collections.abc import Iterator
 
 import pytest
-from zerotier_multi.pathd import wire
-from zerotier_multi.pathd.prober import Prober, Target
+from zerotier_multi.pathd.probe import wire
+from zerotier_multi.pathd.probe.prober import Prober, Target
 
 from lab import Lab, Router
 from lab import faults

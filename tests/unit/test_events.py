@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from tests.configuration import EXAMPLE, bundle
 from zerotier_multi.cpu import Cpu
-from zerotier_multi.pathd.chronicle import Chronicle
-from zerotier_multi.pathd.events import INFO, NOTICE, WARNING, Event, Seen, events, hang, path_cause, revival
-from zerotier_multi.pathd.healing import cause
+from zerotier_multi.pathd.tell.chronicle import Chronicle
+from zerotier_multi.pathd.tell.events import INFO, NOTICE, WARNING, Event, Seen, events, hang, path_cause, revival
+from zerotier_multi.pathd.instances.healing import cause
 from zerotier_multi.planner import make_plan
 
 PLAN = make_plan(bundle(EXAMPLE), tuple(Cpu(n, n) for n in range(4)), "/usr/sbin/ztnode")

@@ -13,13 +13,13 @@ from zerotier_multi.cpu import Cpu
 from zerotier_multi.netlink import KernelError, Message, attribute, nested
 from zerotier_multi.nexthops import NextHop, NextHopGroup, Stray, parse
 from zerotier_multi.op.data import bundle_entry, path_state
-from zerotier_multi.pathd.actions import Put, PutRoute, Remove, SetDevice, actions
-from zerotier_multi.pathd.desired import Observed, desired_state, group_id
-from zerotier_multi.pathd.events import Seen, contested, events, path_cause, repaired
-from zerotier_multi.pathd.forwarding import blocked, samples
-from zerotier_multi.pathd.kernel import carry_out
-from zerotier_multi.pathd.notices import Prefixes, concerns_us
-from zerotier_multi.pathd.repairs import FREE, PAUSE, WINDOW, Repairs
+from zerotier_multi.pathd.kernel.actions import Put, PutRoute, Remove, SetDevice, actions
+from zerotier_multi.pathd.kernel.desired import Observed, desired_state, group_id
+from zerotier_multi.pathd.tell.events import Seen, contested, events, path_cause, repaired
+from zerotier_multi.pathd.kernel.forwarding import blocked, samples
+from zerotier_multi.pathd.kernel.apply import carry_out
+from zerotier_multi.pathd.kernel.notices import Prefixes, concerns_us
+from zerotier_multi.pathd.kernel.repairs import FREE, PAUSE, WINDOW, Repairs
 from zerotier_multi.planner import make_plan
 from zerotier_multi.rtnl import Match, Route
 

@@ -9,10 +9,10 @@ from tests.configuration import EXAMPLE, bundle
 from zerotier_multi import names
 from zerotier_multi.cpu import Cpu
 from zerotier_multi.op.commands import plan_data
-from zerotier_multi.pathd import full_tunnel
-from zerotier_multi.pathd.actions import actions
-from zerotier_multi.pathd.desired import Desired, Observed, desired_state
-from zerotier_multi.pathd.kernel import describe, rule_command
+from zerotier_multi.pathd.routing import full_tunnel
+from zerotier_multi.pathd.kernel.actions import actions
+from zerotier_multi.pathd.kernel.desired import Desired, Observed, desired_state
+from zerotier_multi.pathd.kernel.apply import describe, rule_command
 from zerotier_multi.plan import Plan
 from zerotier_multi.planner import make_plan
 from zerotier_multi.rtnl import Address, Link, Route

@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 from zerotier_multi import systemd
-from zerotier_multi.pathd import hangs as module
-from zerotier_multi.pathd.hangs import GRACE, PATIENCE, PERIOD, STRIKES, Door, Hangs
-from zerotier_multi.pathd.progress import progress
+from zerotier_multi.pathd.instances import hangs as module
+from zerotier_multi.pathd.instances.hangs import GRACE, PATIENCE, PERIOD, STRIKES, Door, Hangs
+from zerotier_multi.pathd.instances.progress import progress
 
 NOBODY = 65534
 

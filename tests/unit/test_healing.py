@@ -11,7 +11,7 @@ from tests.unit.test_home import FREE
 from zerotier_multi.cpu import Cpu
 from zerotier_multi.homefiles import network_marker
 from zerotier_multi.homes import make_home
-from zerotier_multi.pathd.healing import cause, heal, missing
+from zerotier_multi.pathd.instances.healing import cause, heal, missing
 from zerotier_multi.plan import InstancePlan, Plan
 from zerotier_multi.planner import make_plan
 

@@ -11,8 +11,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from zerotier_multi.pathd.events import NOTICE, Event
-from zerotier_multi.pathd.hooks import QUEUED, Hooks, command, refusal, scripts
+from zerotier_multi.pathd.tell.events import NOTICE, Event
+from zerotier_multi.pathd.tell.hooks import QUEUED, Hooks, command, refusal, scripts
 
 
 def event(number: int = 1, kind: str = "path-down") -> Event:

@@ -16,7 +16,7 @@ from zerotier_multi.checks import check_bundle
 from zerotier_multi.cpu import Cpu
 from zerotier_multi.hosts import current_files, named_peers, read_hosts, store_hosts, with_hosts
 from zerotier_multi.identity import PublicIdentity
-from zerotier_multi.pathd.resolver import FIRST, LONGEST, PATIENCE, Resolver, addresses
+from zerotier_multi.pathd.instances.resolver import FIRST, LONGEST, PATIENCE, Resolver, addresses
 from zerotier_multi.plan import Plan, from_json, to_json
 from zerotier_multi.planner import make_plan
 

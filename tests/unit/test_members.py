@@ -13,9 +13,9 @@ import pytest
 from tests.configuration import EXAMPLE, bundle
 from zerotier_multi.cpu import Cpu
 from zerotier_multi.membership import Member
-from zerotier_multi.pathd.chronicle import Chronicle
-from zerotier_multi.pathd.events import NOTICE, WARNING, Event, Seen, events
-from zerotier_multi.pathd.members import GRACE, PATIENCE, PERIOD, SETTLED, SLOW, Members, decode
+from zerotier_multi.pathd.tell.chronicle import Chronicle
+from zerotier_multi.pathd.tell.events import NOTICE, WARNING, Event, Seen, events
+from zerotier_multi.pathd.instances.members import GRACE, PATIENCE, PERIOD, SETTLED, SLOW, Members, decode
 from zerotier_multi.planner import make_plan
 
 ONE = make_plan(bundle(EXAMPLE.replace("instances 4", "instances 1")), (Cpu(0, 0),), "/usr/sbin/ztnode")

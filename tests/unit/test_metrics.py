@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from zerotier_multi.pathd.metrics import LEAST, MOST, MetricsFile, read_counters, render
+from zerotier_multi.pathd.tell.metrics import LEAST, MOST, MetricsFile, read_counters, render
 
 
 def path(**changes: Any) -> dict[str, Any]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from tests.configuration import EXAMPLE, bundle
 from zerotier_multi.cpu import Cpu
-from zerotier_multi.pathd.desired import DeviceState
-from zerotier_multi.pathd.mss import chains
+from zerotier_multi.pathd.kernel.desired import DeviceState
+from zerotier_multi.pathd.nftables.mss import chains
 from zerotier_multi.plan import Plan, from_json, to_json
 from zerotier_multi.planner import make_plan
 

@@ -11,8 +11,8 @@ from collections.abc import Iterator
 
 import pytest
 from tests.unit.test_mss import devices, plan
-from zerotier_multi.pathd import mss, nft, spoofed
-from zerotier_multi.pathd.nft import LOOK, Table
+from zerotier_multi.pathd.nftables import mss, spoofed, table as nft
+from zerotier_multi.pathd.nftables.table import LOOK, Table
 
 NAMESPACE = f"nft-{os.getpid()}"
 NFT = ("ip", "netns", "exec", NAMESPACE, "nft")

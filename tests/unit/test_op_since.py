@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from zerotier_multi.pathd.since import Since
+from zerotier_multi.pathd.tell.since import Since
 
 
 def test_a_state_keeps_its_beginning_until_it_changes(tmp_path: Path) -> None:

@@ -14,12 +14,12 @@ from zerotier_multi import names, rtnl
 from zerotier_multi.cpu import Cpu
 from zerotier_multi.nexthops import NextHop, NextHopGroup
 from zerotier_multi.netlink import Message, attribute, attributes, split
-from zerotier_multi.pathd.actions import AddDevice, DeleteDevice, Put, PutRoute, Remove, SetDevice, actions
-from zerotier_multi.pathd.notices import concerns_us
-from zerotier_multi.pathd.desired import Observed, desired_state, member_sysctls
+from zerotier_multi.pathd.kernel.actions import AddDevice, DeleteDevice, Put, PutRoute, Remove, SetDevice, actions
+from zerotier_multi.pathd.kernel.notices import concerns_us
+from zerotier_multi.pathd.kernel.desired import Observed, desired_state, member_sysctls
 from zerotier_multi.pathd.plans import Plans
-from zerotier_multi.pathd.revive import FIRST, LONGEST, Revival
-from zerotier_multi.pathd.sysctls import HASH_POLICIES, HASH_SEED, SEED, Sysctls, router_wide
+from zerotier_multi.pathd.instances.revive import FIRST, LONGEST, Revival
+from zerotier_multi.pathd.kernel.sysctls import HASH_POLICIES, HASH_SEED, SEED, Sysctls, router_wide
 from zerotier_multi.plan import to_json
 from zerotier_multi.planner import make_plan
 from zerotier_multi.rtnl import Address, Link, Route
@@ -279,7 +279,7 @@ def test_a_full_disk_is_told_and_the_settings_are_held_all_the_same(tmp_path: Pa
 
     root, memory = settings(tmp_path / "sys"), tmp_path / "memory.json"
     held = Sysctls(memory, root)
-    monkeypatch.setattr("zerotier_multi.pathd.memory.write_atomic", full)
+    monkeypatch.setattr("zerotier_multi.memory.write_atomic", full)
     problems, _drifted = held.hold(router_wide([PLAN]))
     assert problems == [f"{memory} cannot be written (No space left on device)"]
     assert (root / HASH_POLICIES[0]).read_text() == "1"

@@ -14,8 +14,8 @@ from tests.unit.op_box import PLAN, box
 from zerotier_multi.cpu import Cpu
 from zerotier_multi.op import data, gather
 from zerotier_multi.op.snapshot import Unit
-from zerotier_multi.pathd import events
-from zerotier_multi.pathd.squatted import LONGEST, PERIOD, Squatted
+from zerotier_multi.pathd.tell import events
+from zerotier_multi.pathd.instances.squatted import LONGEST, PERIOD, Squatted
 from zerotier_multi.planner import make_plan
 from zerotier_multi.ports import Holder, holder, process_with, udp_places
 

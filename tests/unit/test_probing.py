@@ -9,10 +9,10 @@ from collections.abc import Callable
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from zerotier_multi.pathd import wire
-from zerotier_multi.pathd.health import CALM, FREE_FALLS, HISTORY, Health, Peer
-from zerotier_multi.pathd.trust import Trust
-from zerotier_multi.pathd.prober import COPIES
+from zerotier_multi.pathd.probe import wire
+from zerotier_multi.pathd.probe.health import CALM, FREE_FALLS, HISTORY, Health, Peer
+from zerotier_multi.pathd.probe.trust import Trust
+from zerotier_multi.pathd.probe.prober import COPIES
 
 I, M = 0.2, 3
 

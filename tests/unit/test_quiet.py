@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from zerotier_multi.pathd.quiet import QUIET, wait_until_quiet
+from zerotier_multi.pathd.probe.quiet import QUIET, wait_until_quiet
 
 
 def waited(patience: float, devices: dict[str, Callable[[float], int]]) -> tuple[bool, float]:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from zerotier_multi.engine_choice import follows_addresses
-from zerotier_multi.pathd.recovery import (
+from zerotier_multi.pathd.instances.recovery import (
     ALONE,
     DEAF,
     DRAIN,
@@ -25,7 +25,7 @@ from zerotier_multi.pathd.recovery import (
     Situation,
     underlay,
 )
-from zerotier_multi.pathd.prober import Silence
+from zerotier_multi.pathd.probe.prober import Silence
 from zerotier_multi.rtnl import Address, Link
 
 OLD, NEW = frozenset({"198.51.100.1"}), frozenset({"198.51.100.7"})

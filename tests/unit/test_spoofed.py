@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.unit.test_mss import plan
-from zerotier_multi.pathd.spoofed import chains
+from zerotier_multi.pathd.nftables.spoofed import chains
 from zerotier_multi.rtnl import Address
 
 

@@ -12,12 +12,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.configuration import EXAMPLE, bundle
 from zerotier_multi.cpu import Cpu
-from zerotier_multi.pathd.load import Counters, Instance, Load, Loads, load, socket_drops
-from zerotier_multi.pathd.delay import MEMORY, Delay
-from zerotier_multi.pathd.spread import (
+from zerotier_multi.pathd.balance.load import Counters, Instance, Load, Loads, load, socket_drops
+from zerotier_multi.pathd.probe.delay import MEMORY, Delay
+from zerotier_multi.pathd.balance.spread import (
     FULL, LEAST, NEARLY, PACE, QUEUE, SPREAD, Line, Member, Spread, apportion, bases, capacity, sizes,
 )  # fmt: skip
-from zerotier_multi.pathd.weights import LOOK, WINDOW, Weights
+from zerotier_multi.pathd.balance.weights import LOOK, WINDOW, Weights
 from zerotier_multi.planner import make_plan
 from zerotier_multi.nexthops import NextHopGroup
 from zerotier_multi.rtnl import Bucket

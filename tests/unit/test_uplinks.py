@@ -9,12 +9,12 @@ from tests.configuration import EXAMPLE, bundle
 from zerotier_multi import names
 from zerotier_multi.cpu import Cpu
 from zerotier_multi.netlink import Message
-from zerotier_multi.pathd import uplinks
-from zerotier_multi.pathd.actions import Put, PutRoute, Remove, actions
-from zerotier_multi.pathd.notices import concerns_us
-from zerotier_multi.pathd.desired import Desired, Observed
-from zerotier_multi.pathd.leases import router_of_lease
-from zerotier_multi.pathd.sysctls import Sysctls
+from zerotier_multi.pathd.routing import uplinks
+from zerotier_multi.pathd.kernel.actions import Put, PutRoute, Remove, actions
+from zerotier_multi.pathd.kernel.notices import concerns_us
+from zerotier_multi.pathd.kernel.desired import Desired, Observed
+from zerotier_multi.pathd.routing.leases import router_of_lease
+from zerotier_multi.pathd.kernel.sysctls import Sysctls
 from zerotier_multi.planner import make_plan
 from zerotier_multi.rtnl import Address, Link, Route, Rule
 

@@ -11,8 +11,8 @@ import pytest
 from tests.configuration import EXAMPLE, bundle
 from zerotier_multi.cpu import Cpu
 from zerotier_multi.names import is_our_device
-from zerotier_multi.pathd.desired import Observed, desired_state
-from zerotier_multi.pathd.zones import LOOK, MAP, Zones, changes, entries
+from zerotier_multi.pathd.kernel.desired import Observed, desired_state
+from zerotier_multi.pathd.nftables.zones import LOOK, MAP, Zones, changes, entries
 from zerotier_multi.planner import make_plan
 from zerotier_multi.rtnl import Link
 

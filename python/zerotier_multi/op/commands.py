@@ -7,10 +7,10 @@ from typing import Any
 from zerotier_multi import names
 from zerotier_multi.cpu import format_cpu_list
 from zerotier_multi.op.data import SCHEMA
-from zerotier_multi.pathd import full_tunnel
-from zerotier_multi.pathd.desired import Desired, Observed, member_sysctls, route_table
-from zerotier_multi.pathd.kernel import rule_command
-from zerotier_multi.pathd.sysctls import router_wide
+from zerotier_multi.pathd.routing import full_tunnel
+from zerotier_multi.pathd.kernel.desired import Desired, Observed, member_sysctls, route_table
+from zerotier_multi.pathd.kernel.apply import rule_command
+from zerotier_multi.pathd.kernel.sysctls import router_wide
 from zerotier_multi.plan import GroupPlan, InstancePlan, PathPlan, Plan, RoutePlan
 from zerotier_multi.nexthops import group_members
 from zerotier_multi.rtnl import RT_TABLE_MAIN

@@ -19,7 +19,7 @@ from zerotier_multi.listener import crowd, others, rows
 from zerotier_multi.op.errors import NotAllowed, NotConfigured, Unavailable
 from zerotier_multi.op.snapshot import Answer, Counters, Kernel, Process, Sample, Snapshot, Unit
 from zerotier_multi.pathd.control import PathdError, ask
-from zerotier_multi.pathd.sysctls import HASH_POLICIES
+from zerotier_multi.pathd.kernel.sysctls import HASH_POLICIES
 from zerotier_multi.plan import InstancePlan, Plan
 from zerotier_multi.ports import in_the_way
 from zerotier_multi.rtnl import Rtnl

@@ -21,31 +21,35 @@ from systemd import daemon as sd
 from zerotier_multi import names, rtnl, systemd
 from zerotier_multi.listener import crowd
 from zerotier_multi.netlink import EventSocket
-from zerotier_multi.pathd import events, forwarding, full_tunnel, healing, journal, mss, nft, recovery, spoofed, uplinks
-from zerotier_multi.pathd.actions import actions
-from zerotier_multi.pathd.chronicle import Chronicle
+from zerotier_multi.pathd.instances import healing, recovery
+from zerotier_multi.pathd.kernel import forwarding
+from zerotier_multi.pathd.nftables import mss, spoofed, table as nft
+from zerotier_multi.pathd.routing import full_tunnel, uplinks
+from zerotier_multi.pathd.tell import events, journal
+from zerotier_multi.pathd.kernel.actions import actions
+from zerotier_multi.pathd.tell.chronicle import Chronicle
 from zerotier_multi.pathd.control import ControlSocket
-from zerotier_multi.pathd.desired import Desired, Observed, Share, desired_state, group_id
-from zerotier_multi.pathd.endpoints import Endpoints
-from zerotier_multi.pathd.events import Event, Seen, bundle_word, hang, revival
-from zerotier_multi.pathd.hangs import Door, Hangs
-from zerotier_multi.pathd.hooks import Hooks
-from zerotier_multi.pathd.inotify import FileWatch
-from zerotier_multi.pathd.kernel import carry_out, observe, supports_resilient_groups
-from zerotier_multi.pathd.members import Members
-from zerotier_multi.pathd.metrics import MetricsFile
-from zerotier_multi.pathd.notices import GROUPS, Prefixes, concerns_us
+from zerotier_multi.pathd.kernel.desired import Desired, Observed, Share, desired_state, group_id
+from zerotier_multi.pathd.instances.endpoints import Endpoints
+from zerotier_multi.pathd.tell.events import Event, Seen, bundle_word, hang, revival
+from zerotier_multi.pathd.instances.hangs import Door, Hangs
+from zerotier_multi.pathd.tell.hooks import Hooks
+from zerotier_multi.pathd.kernel.inotify import FileWatch
+from zerotier_multi.pathd.kernel.apply import carry_out, observe, supports_resilient_groups
+from zerotier_multi.pathd.instances.members import Members
+from zerotier_multi.pathd.tell.metrics import MetricsFile
+from zerotier_multi.pathd.kernel.notices import GROUPS, Prefixes, concerns_us
 from zerotier_multi.pathd.plans import Plans
-from zerotier_multi.pathd.prober import Prober
-from zerotier_multi.pathd.quiet import wait_until_quiet
-from zerotier_multi.pathd.repairs import Repairs
-from zerotier_multi.pathd.revive import Revival
-from zerotier_multi.pathd.since import Since
-from zerotier_multi.pathd.squatted import Squatted
-from zerotier_multi.pathd.sysctls import GLOBAL, RP_FILTER_ALL, Sysctls, router_wide
-from zerotier_multi.pathd.targets import targets
-from zerotier_multi.pathd.weights import Weights
-from zerotier_multi.pathd.zones import Zones
+from zerotier_multi.pathd.probe.prober import Prober
+from zerotier_multi.pathd.probe.quiet import wait_until_quiet
+from zerotier_multi.pathd.kernel.repairs import Repairs
+from zerotier_multi.pathd.instances.revive import Revival
+from zerotier_multi.pathd.tell.since import Since
+from zerotier_multi.pathd.instances.squatted import Squatted
+from zerotier_multi.pathd.kernel.sysctls import GLOBAL, RP_FILTER_ALL, Sysctls, router_wide
+from zerotier_multi.pathd.probe.targets import targets
+from zerotier_multi.pathd.balance.weights import Weights
+from zerotier_multi.pathd.nftables.zones import Zones
 from zerotier_multi.plan import InstancePlan, PathPlan, Plan
 from zerotier_multi.ports import in_the_way
 

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from zerotier_multi.pathd import memory
+from zerotier_multi import memory
 
 
 def since_boot() -> float:

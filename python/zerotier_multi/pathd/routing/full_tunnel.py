@@ -19,7 +19,7 @@ import ipaddress
 from collections.abc import Iterable, Iterator
 
 from zerotier_multi import names
-from zerotier_multi.pathd.desired import DEFAULTS, Desired, Observed
+from zerotier_multi.pathd.kernel.desired import DEFAULTS, Desired, Observed
 from zerotier_multi.plan import Plan
 from zerotier_multi.rtnl import RT_TABLE_LOCAL, RT_TABLE_MAIN, Route, Rule
 

@@ -36,7 +36,7 @@ class Probe(NamedTuple):
 
     ``use`` in percent is how hard the sending instance works; None where that is not measured. Of a ``quiet`` one the
     reply is not read. ``token`` is the sender's secret of this path, ``echo`` the remote's, 0 while there is none: see
-    :class:`zerotier_multi.pathd.trust.Trust`. (A tuple, because hundreds are made in a second.)
+    :class:`zerotier_multi.pathd.probe.trust.Trust`. (A tuple, because hundreds are made in a second.)
     """
 
     sequence: int

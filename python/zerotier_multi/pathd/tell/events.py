@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from zerotier_multi import membership, names
 from zerotier_multi.membership import Member
-from zerotier_multi.pathd.repairs import FREE, PAUSE, WINDOW, Change
+from zerotier_multi.pathd.kernel.repairs import FREE, PAUSE, WINDOW, Change
 from zerotier_multi.plan import InstancePlan, PathPlan, Plan
 from zerotier_multi.ports import Holder
 

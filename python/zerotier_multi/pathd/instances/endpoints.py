@@ -10,8 +10,8 @@ from pathlib import Path
 from zerotier_multi.facts import device_addresses
 from zerotier_multi.homes import own_identity, sync_home
 from zerotier_multi.hosts import current_files, named_peers, read_hosts, store_hosts
-from zerotier_multi.pathd import events
-from zerotier_multi.pathd.resolver import Resolver
+from zerotier_multi.pathd.tell import events
+from zerotier_multi.pathd.instances.resolver import Resolver
 from zerotier_multi.plan import InstancePlan, PathPlan, Plan
 
 log = logging.getLogger("pathd")

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Set
 from dataclasses import dataclass, replace
 
 from zerotier_multi import names
-from zerotier_multi.pathd.desired import Desired, DeviceState, Observed
+from zerotier_multi.pathd.kernel.desired import Desired, DeviceState, Observed
 from zerotier_multi.nexthops import NextHop, NextHopGroup, Stray, group_weights
 from zerotier_multi.rtnl import Address, Link, Neighbour, Route, Rule
 

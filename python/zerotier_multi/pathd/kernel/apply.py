@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 
 from zerotier_multi import names
 from zerotier_multi.netlink import KernelError
-from zerotier_multi.pathd.actions import Action, AddDevice, DeleteDevice, Put, PutRoute, Remove, SetDevice
-from zerotier_multi.pathd.desired import Observed
-from zerotier_multi.pathd.repairs import Key, key_of
+from zerotier_multi.pathd.kernel.actions import Action, AddDevice, DeleteDevice, Put, PutRoute, Remove, SetDevice
+from zerotier_multi.pathd.kernel.desired import Observed
+from zerotier_multi.pathd.kernel.repairs import Key, key_of
 from zerotier_multi.nexthops import NextHop, NextHopGroup, Stray, group_members
 from zerotier_multi.rtnl import FORCED_AFTER, RT_TABLE_MAIN, Address, Neighbour, Route, Rtnl, Rule
 

@@ -12,8 +12,8 @@ from collections.abc import Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from zerotier_multi import names
-from zerotier_multi.pathd.actions import Action, AddDevice, Put, PutRoute, SetDevice, device_change
-from zerotier_multi.pathd.desired import Desired, Observed
+from zerotier_multi.pathd.kernel.actions import Action, AddDevice, Put, PutRoute, SetDevice, device_change
+from zerotier_multi.pathd.kernel.desired import Desired, Observed
 from zerotier_multi.nexthops import NextHop, NextHopGroup
 from zerotier_multi.rtnl import Address, Neighbour, Route, Rule
 

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from zerotier_multi import names
-from zerotier_multi.pathd.desired import DEFAULTS, Desired, Observed
+from zerotier_multi.pathd.kernel.desired import DEFAULTS, Desired, Observed
 from zerotier_multi.plan import GroupPlan, Plan
 from zerotier_multi.rtnl import Match, Rtnl
 

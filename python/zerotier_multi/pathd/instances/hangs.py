@@ -18,7 +18,7 @@ from pathlib import Path
 
 from zerotier_multi import apiway
 from zerotier_multi.listener import ESTABLISHED, Sock, is_root_at, look, others, rows
-from zerotier_multi.pathd.progress import progress
+from zerotier_multi.pathd.instances.progress import progress
 
 PERIOD = 10.0  # seconds between two questions to an instance
 PATIENCE = 5.0  # seconds for an answer

@@ -18,10 +18,10 @@ import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from zerotier_multi.pathd import wire
-from zerotier_multi.pathd.delay import Delay
-from zerotier_multi.pathd.health import Health, Peer
-from zerotier_multi.pathd.trust import Trust
+from zerotier_multi.pathd.probe import wire
+from zerotier_multi.pathd.probe.delay import Delay
+from zerotier_multi.pathd.probe.health import Health, Peer
+from zerotier_multi.pathd.probe.trust import Trust
 
 FRESH = 5.0  # seconds in which a new path is probed faster, so that it is in use soon
 FRESH_INTERVAL = 0.05

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from systemd import journal
 
-from zerotier_multi.pathd.events import Event
+from zerotier_multi.pathd.tell.events import Event
 
 IDENTIFIER = "zerotier-pathd"
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from zerotier_multi.pathd.desired import DeviceState
+from zerotier_multi.pathd.kernel.desired import DeviceState
 from zerotier_multi.plan import CLAMP_TO_PMTU, NO_CLAMP, Plan
 
 _HEADERS = {4: 40, 6: 60}  # bytes of the IP and TCP headers without options

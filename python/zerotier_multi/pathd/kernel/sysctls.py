@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from zerotier_multi.pathd import memory
+from zerotier_multi import memory
 from zerotier_multi.plan import Plan
 
 HASH_POLICIES = ("net/ipv4/fib_multipath_hash_policy", "net/ipv6/fib_multipath_hash_policy")

@@ -16,8 +16,8 @@ from dataclasses import dataclass, field
 from zerotier_multi import names
 from zerotier_multi.engine_choice import follows_addresses
 from zerotier_multi.netlink import KernelError
-from zerotier_multi.pathd.desired import Desired, Observed
-from zerotier_multi.pathd.leases import router_of_lease
+from zerotier_multi.pathd.kernel.desired import Desired, Observed
+from zerotier_multi.pathd.routing.leases import router_of_lease
 from zerotier_multi.plan import InstancePlan, Plan
 from zerotier_multi.rtnl import RT_TABLE_MAIN, Address, Link, Route, Rtnl, Rule
 

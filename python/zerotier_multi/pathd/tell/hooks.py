@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from zerotier_multi import names
-from zerotier_multi.pathd.events import Event
+from zerotier_multi.pathd.tell.events import Event
 
 log = logging.getLogger("pathd")
 

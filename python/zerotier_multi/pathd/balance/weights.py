@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from zerotier_multi.pathd.load import Instance, Load, Loads
-from zerotier_multi.pathd.spread import FULL, Line, Member, Spread, Step, bases, capacity, sizes
+from zerotier_multi.pathd.balance.load import Instance, Load, Loads
+from zerotier_multi.pathd.balance.spread import FULL, Line, Member, Spread, Step, bases, capacity, sizes
 from zerotier_multi.plan import GroupPlan, InstancePlan, PathPlan, Plan
 from zerotier_multi.nexthops import NextHopGroup
 from zerotier_multi.rtnl import Bucket

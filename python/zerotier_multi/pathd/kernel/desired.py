@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from zerotier_multi import names
-from zerotier_multi.pathd.spread import MAX_WEIGHT
+from zerotier_multi.pathd.balance.spread import MAX_WEIGHT
 from zerotier_multi.plan import GroupPlan, InstancePlan, PathPlan, Plan
 from zerotier_multi.planner import best_mtu
 from zerotier_multi.nexthops import NextHop, NextHopGroup, Stray, group_weights

@@ -5,8 +5,8 @@ from __future__ import annotations
 import ipaddress
 from collections.abc import Iterable, Iterator
 
-from zerotier_multi.pathd.desired import Observed, ready
-from zerotier_multi.pathd.prober import Target
+from zerotier_multi.pathd.kernel.desired import Observed, ready
+from zerotier_multi.pathd.probe.prober import Target
 from zerotier_multi.plan import Plan
 
 

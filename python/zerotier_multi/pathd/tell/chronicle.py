@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 
-from zerotier_multi.pathd.events import REVIVED, Event, Seen, events, path_cause, remembered
+from zerotier_multi.pathd.tell.events import REVIVED, Event, Seen, events, path_cause, remembered
 from zerotier_multi.plan import Plan
 
 

@@ -1,0 +1,1 @@
+"""How much of the traffic each path of a group gets."""

@@ -1,0 +1,1 @@
+"""The processes of the instances: those that hang, are gone, or cannot follow moved addresses."""

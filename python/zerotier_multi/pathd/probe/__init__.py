@@ -1,0 +1,1 @@
+"""Probes over every path, and what follows from their answers."""

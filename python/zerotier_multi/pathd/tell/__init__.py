@@ -1,0 +1,1 @@
+"""What has happened, for the journal, for scripts of the user, and as metrics."""
