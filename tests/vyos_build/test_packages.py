@@ -10,11 +10,11 @@ import urllib.request
 from pathlib import Path
 
 import pytest
-from builder import packages
+from builder import packages, stand_in
 from builder.archive import newest_kernel
 from builder.control import Relation, Stock, clauses, stanzas
 from builder.errors import BuildError
-from builder.gaps import find_gaps
+from builder.gaps import Gap, find_gaps
 from builder.local_mirror import served
 from builder.log import Log
 from builder.repository import read_given
@@ -253,3 +253,8 @@ def test_the_newest_kernel_of_debian() -> None:
 def test_a_recipe_that_cannot_be_read_is_no_hint(vyos_build: Path) -> None:
     write(vyos_build, {"scripts/package-build/telegraf/package.toml": "packages = 3\n"})
     assert sources_of(vyos_build, "telegraf") == []
+
+
+def test_a_stand_in_that_cannot_be_written_is_one_sentence(tmp_path: Path) -> None:
+    with pytest.raises(BuildError, match=r"^dpkg-deb cannot make vyos-left-out_1_all\.deb \(.*\); see whether /.* has free space$"):
+        stand_in.make([Gap((Relation("frr"),), ("vyos-1x",))], tmp_path / "not-there")

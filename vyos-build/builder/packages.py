@@ -27,6 +27,8 @@ from builder.wanted import branch_of, read_wanted, sources_of
 
 # Without these there is no VyOS, or not one command of it runs.
 _INDISPENSABLE = ("vyos-1x", "vyatta-bash", "vyatta-cfg", "vyos-utils", "libvyosconfig0", "python3-pyhumps")
+
+
 def make(
     debs: Path, leave_out: Sequence[str], log: Log, into: Path, mirrors: dict[str, str], development: bool = True
 ) -> list[Gap]:
