@@ -19,7 +19,7 @@ def make(gaps: Sequence[Gap], into: Path) -> Path:
     Its description names them all, so that ``dpkg -s`` on the router tells what is not there. Raises :class:`BuildError`.
     """
     provides = dict.fromkeys(_provided(gap) for gap in gaps)
-    depends = dict.fromkeys(_debian_s(gap) for gap in gaps if gap.debian)
+    depends = dict.fromkeys(_debian_s(gap) for gap in gaps if gap.debian and not gap.kept_out)
     lines = [f" {_told(gap)}" for gap in gaps]
     control = [
         f"Package: {NAME}", "Version: 1", "Architecture: all", "Section: metapackages", "Priority: optional",
@@ -52,4 +52,4 @@ def _debian_s(gap: Gap) -> str:
 
 
 def _told(gap: Gap) -> str:
-    return f"{gap.relation}: Debian's {gap.debian} instead" if gap.debian else f"{gap.relation}: nothing"
+    return f"{gap.relation}: {gap.instead}"
