@@ -13,6 +13,12 @@ enum { VERB_MASK = 0x1f, VERB_HELLO = 1, FLAGS_MASK = 0xf8, HELLO_TIME = 33, HEL
 
 #define GUESTS 1024
 
+/* How many strangers' addresses become guests a second and at once, and what all guests together may send. */
+struct limits {
+	double guests, guests_at_once, packets, packets_at_once;
+};
+static const struct limits open_limits = {20, 200, 2000, 500}, closed_limits = {20, 64, 10000, 2000};
+
 /* An address with port, comparable as bytes. */
 struct place {
 	uint16_t family, port;
@@ -51,7 +57,7 @@ struct gate {
 	struct gate_counts counts; /* accessed atomically */
 };
 
-static void set_limits(struct gate *gate, struct gate_limits limits) {
+static void set_limits(struct gate *gate, struct limits limits) {
 	gate->places = (struct bucket){limits.guests, limits.guests_at_once, limits.guests_at_once};
 	gate->packets = (struct bucket){limits.packets, limits.packets_at_once, limits.packets_at_once};
 }
@@ -60,7 +66,7 @@ struct gate *gate_new(uint64_t self, uint64_t seed) {
 	struct gate *gate = calloc(1, sizeof *gate);
 	gate->self = self;
 	gate->seed = seed | 1;
-	set_limits(gate, GATE_OPEN_LIMITS);
+	set_limits(gate, open_limits);
 	return gate;
 }
 
@@ -77,7 +83,7 @@ void gate_close(struct gate *gate, const uint64_t *remotes, size_t count, gate_a
 	qsort(gate->remotes, count, sizeof *gate->remotes, by_node);
 	gate->authentic = authentic;
 	gate->context = context;
-	set_limits(gate, GATE_CLOSED_LIMITS);
+	set_limits(gate, closed_limits);
 }
 
 void gate_free(struct gate *gate) {
