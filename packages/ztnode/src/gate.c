@@ -98,9 +98,9 @@ bool gate_closed(const struct gate *gate) { return gate->closed; }
 
 struct gate_counts gate_counts(const struct gate *gate) {
 	return (struct gate_counts){
-	    __atomic_load_n(&gate->counts.foreign, __ATOMIC_RELAXED),
-	    __atomic_load_n(&gate->counts.forged, __ATOMIC_RELAXED),
-	    __atomic_load_n(&gate->counts.strangers, __ATOMIC_RELAXED),
+		__atomic_load_n(&gate->counts.foreign, __ATOMIC_RELAXED),
+		__atomic_load_n(&gate->counts.forged, __ATOMIC_RELAXED),
+		__atomic_load_n(&gate->counts.strangers, __ATOMIC_RELAXED),
 	};
 }
 
@@ -157,7 +157,8 @@ static bool is_known(struct gate *gate, const struct place *place) {
 	}
 	if (same_place(&gate->last, place)) return true;
 	if (!gate->known) return false;
-	for (size_t at = hash_of(gate, place) & gate->known->mask; gate->known->slots[at].family; at = (at + 1) & gate->known->mask)
+	for (size_t at = hash_of(gate, place) & gate->known->mask; gate->known->slots[at].family;
+	     at = (at + 1) & gate->known->mask)
 		if (same_place(&gate->known->slots[at], place)) {
 			gate->last = *place;
 			return true;
@@ -194,7 +195,8 @@ static void take_in(struct guest *guest, const struct place *place, int64_t now)
 	*guest = (struct guest){*place, now + GATE_GUEST_MS, true};
 }
 
-static bool receive_stranger(struct gate *gate, struct guest *guest, const struct place *place, bool may_come, int64_t now) {
+static bool receive_stranger(struct gate *gate, struct guest *guest, const struct place *place, bool may_come,
+                             int64_t now) {
 	double seconds = (double)(now - gate->filled) / 1000;
 	if (seconds < 0 || seconds >= 0.001) {
 		fill(&gate->places, seconds < 0 ? 0 : seconds);

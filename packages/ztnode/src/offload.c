@@ -146,8 +146,8 @@ static bool same_flow(const struct join_flow *flow, const unsigned char *frame, 
 }
 
 /* Whether a frame continues a flow so exactly that one header can stand for both. */
-static bool continues(const struct join_flow *flow, const unsigned char *frame, size_t length, bool v6,
-                      size_t ip_header, size_t headers) {
+static bool continues(const struct join_flow *flow, const unsigned char *frame, size_t length, bool v6, size_t ip_header,
+                      size_t headers) {
 	const unsigned char *a = flow->data + ETHERNET_HEADER, *b = frame + ETHERNET_HEADER;
 	const unsigned char *tcp_a = a + flow->ip, *tcp_b = b + ip_header;
 	size_t payload = length - headers;
@@ -185,12 +185,12 @@ static void give(struct join_flow *flow, frame_sink *sink, void *context) {
 	finish_ip(ip, v6, flow->ip, flow->length - ETHERNET_HEADER);
 	put16(tcp + 16, checksum(NULL, 0, pseudo_sum(ip, v6, tcp_length)));
 	struct virtio_net_hdr header = {
-	    .flags = VIRTIO_NET_HDR_F_NEEDS_CSUM,
-	    .gso_type = v6 ? VIRTIO_NET_HDR_GSO_TCPV6 : VIRTIO_NET_HDR_GSO_TCPV4,
-	    .hdr_len = (uint16_t)flow->header,
-	    .gso_size = (uint16_t)flow->segment,
-	    .csum_start = (uint16_t)(ETHERNET_HEADER + flow->ip),
-	    .csum_offset = 16,
+		.flags = VIRTIO_NET_HDR_F_NEEDS_CSUM,
+		.gso_type = v6 ? VIRTIO_NET_HDR_GSO_TCPV6 : VIRTIO_NET_HDR_GSO_TCPV4,
+		.hdr_len = (uint16_t)flow->header,
+		.gso_size = (uint16_t)flow->segment,
+		.csum_start = (uint16_t)(ETHERNET_HEADER + flow->ip),
+		.csum_offset = 16,
 	};
 	sink(context, &header, flow->data, flow->length);
 }
