@@ -127,7 +127,9 @@ void port_holder(const char *protocol, unsigned int port, char *text, size_t siz
 	char who[64];
 	if (pid) snprintf(who, sizeof who, "%s (pid %ld)", name, pid);
 	else snprintf(who, sizeof who, "another program");
-	struct passwd *entry = getpwuid(user);
-	if (entry) snprintf(text, size, "%s of user %s", who, entry->pw_name);
+	struct passwd space, *entry = NULL;
+	char texts[4096];
+	if (getpwuid_r(user, &space, texts, sizeof texts, &entry) == 0 && entry)
+		snprintf(text, size, "%s of user %s", who, entry->pw_name);
 	else snprintf(text, size, "%s of user %u", who, user);
 }

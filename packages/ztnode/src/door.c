@@ -88,6 +88,13 @@ static enum MHD_Result on_knock(void *context, const struct sockaddr *caller, so
 	return strangers < DOOR_STRANGERS && same < DOOR_PER_USER ? MHD_YES : MHD_NO;
 }
 
+/* With the lock held. NULL when all are taken. */
+static struct seat *free_seat(struct door *door) {
+	for (size_t i = 0; i < DOOR_PLACES; i++)
+		if (!door->seats[i].used) return &door->seats[i];
+	return NULL;
+}
+
 static void sit_down(struct door *door, struct MHD_Connection *connection, void **place) {
 	const union MHD_ConnectionInfo *info = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
 	if (!info) return;
@@ -99,12 +106,9 @@ static void sit_down(struct door *door, struct MHD_Connection *connection, void 
 		user = known ? caller.uid : NOBODY_KNOWN;
 	}
 	pthread_mutex_lock(&door->all->lock);
-	for (size_t i = 0; i < DOOR_PLACES && !*place; i++) {
-		struct seat *seat = &door->seats[i];
-		if (seat->used) continue;
-		*seat = (struct seat){true, false, info->connect_fd, user, clock_ms(), door};
-		*place = seat;
-	}
+	struct seat *seat = free_seat(door);
+	if (seat) *seat = (struct seat){true, false, info->connect_fd, user, clock_ms(), door};
+	*place = seat;
 	if (door->all->closing) shutdown(info->connect_fd, SHUT_RDWR);
 	pthread_cond_signal(&door->all->change);
 	pthread_mutex_unlock(&door->all->lock);
