@@ -19,7 +19,7 @@ from zerotier_multi.checks import check_bundle, check_on_box, check_together, wa
 from zerotier_multi.engine import IdentityError, generate_identities
 from zerotier_multi.engine_choice import Choice, choose_engine
 from zerotier_multi.errors import ConfigProblems, refuse_if_any
-from zerotier_multi.facts import device_addresses, published_plans, read_facts
+from zerotier_multi.facts import device_addresses, read_facts
 from zerotier_multi.files import write_atomic
 from zerotier_multi.homefiles import HomeFiles
 from zerotier_multi.homes import keep_secrets, make_home, own_identity, sync_home, token_renewals
@@ -27,6 +27,7 @@ from zerotier_multi.hosts import current_files, read_hosts
 from zerotier_multi.pathd.control import PathdError, ask
 from zerotier_multi.plan import InstancePlan, Plan, to_json
 from zerotier_multi.planner import cpu_offset, make_plan
+from zerotier_multi.plans import published_plans
 from zerotier_multi.units import dropin
 
 

@@ -12,20 +12,9 @@ from zerotier_multi.bundle import Bundle
 from zerotier_multi.checks import BoxFacts
 from zerotier_multi.cpu import Topology
 from zerotier_multi.homes import home_fault, own_identity
-from zerotier_multi.plan import Plan, PlanError, from_json
 from zerotier_multi.planner import instance_numbers
+from zerotier_multi.plans import published_plans
 from zerotier_multi.rtnl import Rtnl
-
-
-def published_plans() -> list[Plan]:
-    """Plans that are in force; a broken file is left out, because the commit under way replaces it."""
-    found = []
-    for path in sorted(names.RUN_DIR.glob("zt*.json")):
-        try:
-            found.append(from_json(path.read_text()))
-        except (OSError, UnicodeDecodeError, PlanError):
-            continue
-    return found
 
 
 def read_facts(bundle: Bundle, topology: Topology) -> BoxFacts:

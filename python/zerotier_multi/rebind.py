@@ -9,17 +9,17 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from zerotier_multi import names
 from zerotier_multi.facts import device_addresses
 from zerotier_multi.files import write_atomic
 from zerotier_multi.homefiles import local_conf
 from zerotier_multi.hosts import read_hosts, with_hosts
-from zerotier_multi.plan import PlanError, from_json
+from zerotier_multi.plan import PlanError
+from zerotier_multi.plans import read_plan
 
 
 def rebind(bundle: str, number: int) -> bool:
-    """Whether the local.conf of an instance has changed. Raises OSError and :class:`PlanError`."""
-    plan = with_hosts(from_json(names.plan_file(bundle).read_text()), read_hosts())
+    """Whether the local.conf of an instance has changed. Raises OSError and ValueError."""
+    plan = with_hosts(read_plan(bundle), read_hosts())
     instance = plan.instance(number)
     if instance is None:
         raise PlanError(f"{bundle} has no instance {number}")

@@ -1,9 +1,13 @@
-"""Restarts several instances of a bundle so that it goes on carrying: one after the other, each drained before."""
+"""Restarts instances of a bundle so that it goes on carrying: one after the other, each drained before.
+
+A commit and op mode's ``restart`` both go this way. They differ in what they wait for and in what follows when an
+instance is not back in time.
+"""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from zerotier_multi import systemd
 from zerotier_multi.pathd.control import PathdError, ask
@@ -11,6 +15,8 @@ from zerotier_multi.plan import InstancePlan
 
 PATIENCE = 10.0  # seconds that an instance gets to carry again before the next one goes
 _POLL = 0.1
+
+IsBack = Callable[[], bool]
 
 
 def paths_up(bundle: str) -> dict[int, set[tuple[str, int]]]:
@@ -28,6 +34,29 @@ def paths_up(bundle: str) -> dict[int, set[tuple[str, int]]]:
     return found
 
 
+def drain(instances: Sequence[InstancePlan]) -> None:
+    """Take the paths of these out of use until their device is another one. Raises :class:`PathdError`."""
+    ask({"op": "drain", "devices": [instance.device for instance in instances]})
+
+
+def one_by_one(
+    instances: Sequence[InstancePlan],
+    watch: Callable[[InstancePlan], IsBack],
+    restart_one: Callable[[InstancePlan], None],
+    patience: float,
+) -> Iterator[tuple[InstancePlan, float | None]]:
+    """Restart one, wait until it is back, then the next; each with the seconds that took, None when not in time.
+
+    ``watch`` looks at an instance before its restart and returns what tells that it is back. The caller stops when it
+    takes no more of them.
+    """
+    for instance in instances:
+        is_back = watch(instance)
+        begin = time.monotonic()
+        restart_one(instance)
+        yield instance, time.monotonic() - begin if wait(is_back, patience) else None
+
+
 def restart(bundle: str, instances: Sequence[InstancePlan]) -> None:
     """Restart these instances; those that carry go one by one, and the last one is not waited for.
 
@@ -35,24 +64,26 @@ def restart(bundle: str, instances: Sequence[InstancePlan]) -> None:
     waiting would keep nothing. Raises PathdError and SystemdError.
     """
     before = paths_up(bundle)
-    _go([instance for instance in instances if instance.number not in before])
+    _restart_all([instance for instance in instances if instance.number not in before])
     left = [instance for instance in instances if instance.number in before]
-    while left:
-        one = left.pop(0)
-        _go([one])
-        if left and not wait(lambda number=one.number: before[number] <= paths_up(bundle).get(number, set()), PATIENCE):
-            _go(left)
-            return
+
+    def watch(instance: InstancePlan) -> IsBack:
+        return lambda: before[instance.number] <= paths_up(bundle).get(instance.number, set())
+
+    for _, seconds in one_by_one(left[:-1], watch, lambda instance: _restart_all([instance]), PATIENCE):
+        del left[0]
+        if seconds is None:
+            break
+    _restart_all(left)
 
 
-def _go(instances: Sequence[InstancePlan]) -> None:
+def _restart_all(instances: Sequence[InstancePlan]) -> None:
     if instances:
-        # Drained until the device is another one, so none of its paths is up before it is back.
-        ask({"op": "drain", "devices": [instance.device for instance in instances]})
-        systemd.systemctl("restart", "--no-block", *(instance.unit for instance in instances))
+        drain(instances)
+        systemd.start_again([instance.unit for instance in instances])
 
 
-def wait(look: Callable[[], bool], patience: float) -> bool:
+def wait(look: IsBack, patience: float) -> bool:
     """Look until it is so; False when it is not after ``patience`` seconds."""
     end = time.monotonic() + patience
     while not look():

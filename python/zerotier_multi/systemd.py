@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,18 +19,41 @@ class SystemdError(RuntimeError):
     """systemctl refused; the text is its own first line."""
 
 
+_PROPERTIES = "ActiveState,MainPID,NRestarts,ActiveEnterTimestampMonotonic,MemoryCurrent,Result,ExecMainStatus"
+
+
 @dataclass(frozen=True)
 class UnitState:
     """State of a unit; ``pid`` 0 means that no process runs."""
 
     active: str  # ActiveState: active, activating, inactive, failed …
-    pid: int
-    restarts: int
+    pid: int = 0
+    restarts: int = 0
+    uptime: float | None = None  # seconds; None while it does not run
+    cgroup_memory: int | None = None  # bytes
+    result: str = ""  # systemd's word for how it ended last: success, exit-code, signal, oom-kill …
+    exit_status: int = 0  # exit code, or the signal's number
 
     @property
     def running(self) -> bool:
         """Whether it runs or systemd is about to run it."""
         return self.active in ("active", "activating", "reloading")
+
+    @property
+    def end(self) -> str:
+        """How it ended last, in words; empty when there is nothing to say."""
+        match self.result:
+            case "exit-code":
+                return f"exit code {self.exit_status}"
+            case "signal" | "core-dump":
+                return f"signal {self.exit_status}"
+            case "oom-kill":
+                return "out of memory"
+            case "start-limit-hit":
+                return "failed too often in a row"
+            case "" | "success":
+                return ""
+        return self.result
 
 
 def systemctl(*arguments: str, check: bool = True) -> str:
@@ -52,12 +77,36 @@ def unit_states(units: Sequence[str]) -> dict[str, UnitState]:
     """State of each unit, in one call; a unit that does not exist is inactive."""
     if not units:
         return {}
-    answer = systemctl("show", "--property=Id,ActiveState,MainPID,NRestarts", *units)
-    found = {}
-    for unit, block in zip(units, answer.strip().split("\n\n"), strict=True):
-        values = dict(line.split("=", 1) for line in block.splitlines() if "=" in line)
-        found[unit] = UnitState(values["ActiveState"], int(values.get("MainPID") or 0), int(values.get("NRestarts") or 0))
-    return found
+    blocks = systemctl("show", f"--property={_PROPERTIES}", *units).strip().split("\n\n")
+    now = time.clock_gettime(time.CLOCK_MONOTONIC)
+    return {unit: parse_unit(block, now) for unit, block in zip(units, blocks, strict=True)}
+
+
+def parse_unit(block: str, now: float) -> UnitState:
+    """What ``systemctl show`` printed about one unit; ``now`` in seconds of the monotonic clock."""
+    values = dict(line.split("=", 1) for line in block.splitlines() if "=" in line)
+    pid = _number(values.get("MainPID"))
+    entered = _number(values.get("ActiveEnterTimestampMonotonic")) / 1e6
+    memory = _number(values.get("MemoryCurrent"))
+    return UnitState(
+        active=values.get("ActiveState", "unknown"),
+        pid=pid,
+        restarts=_number(values.get("NRestarts")),
+        uptime=max(0.0, now - entered) if pid and entered else None,
+        cgroup_memory=memory if 0 < memory < 1 << 60 else None,
+        result=values.get("Result", ""),
+        exit_status=_number(values.get("ExecMainStatus")),
+    )
+
+
+def _number(text: str | None) -> int:
+    return int(text) if text and re.fullmatch("[0-9]{1,20}", text) else 0
+
+
+def start_again(units: Sequence[str], *, wait: bool = False) -> None:
+    """Restart units, also those that systemd has given up; ``wait`` for systemd to have done it. Raises :class:`SystemdError`."""
+    systemctl("reset-failed", *units, check=False)  # otherwise systemd refuses too many starts in a row
+    systemctl("restart", *([] if wait else ["--no-block"]), *units)
 
 
 def stop(*units: str) -> None:

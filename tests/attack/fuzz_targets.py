@@ -6,7 +6,6 @@ import base64
 import gzip
 import io
 import json
-import os
 import random
 import selectors
 import socket
@@ -20,7 +19,7 @@ from typing import Any
 from tests.attack.fuzzing import Target, as_text, encoded, mutated_bytes, mutated_json, mutated_text
 from tests.configuration import EXAMPLE, SCHEMA, configured, given
 from tests.unit.op_box import PLAN, box, peer
-from zerotier_multi import hosts, membership, planet, world
+from zerotier_multi import hosts, membership, planet, systemd, world
 from zerotier_multi.bundle import endpoint, named_endpoint, parse_bundle
 from zerotier_multi.checks import check_bundle
 from zerotier_multi.cpu import Cpu, parse_cpu_list
@@ -43,7 +42,7 @@ from zerotier_multi.planner import make_plan
 from zerotier_multi.units import dropin
 from ztsh import access, archive, showconfig, wrapper
 from ztsh.confmode import ConfMode, Leave
-from ztsh.session import Session, SessionError, check, read_config
+from ztsh.session import Session, SessionError, read_config
 from ztsh.text import TextError, parse, render
 from ztsh.words import LineError, split, split_open
 
@@ -225,7 +224,7 @@ def _names() -> Made:
             mutated_text,
             _raises_value_error(endpoint, named_endpoint, parse_cpu_list, PublicIdentity.parse),
         ),
-        Target("units of systemd", [unit], mutated_text, lambda given: gather.parse_unit(given, 5.0).pid == 12, ["MainPID=²", "NRestarts=" + "9" * 5000]),
+        Target("units of systemd", [unit], mutated_text, lambda given: systemd.parse_unit(given, 5.0).pid == 12, ["MainPID=²", "NRestarts=" + "9" * 5000]),
     ]
 
 

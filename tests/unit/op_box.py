@@ -8,11 +8,12 @@ from typing import Any
 from tests.configuration import EXAMPLE, bundle
 from zerotier_multi import names
 from zerotier_multi.cpu import Cpu
-from zerotier_multi.op.snapshot import Answer, Counters, Kernel, Process, Sample, Snapshot, Unit
+from zerotier_multi.op.snapshot import Answer, Counters, Kernel, Process, Sample, Snapshot
 from zerotier_multi.plan import PeerPlan, Plan
 from zerotier_multi.planner import make_plan
 from zerotier_multi.nexthops import NextHop, NextHopGroup
 from zerotier_multi.rtnl import Address, Link, Route
+from zerotier_multi.systemd import UnitState
 
 NOW = 1_700_000_000.0
 PLAN = make_plan(bundle(EXAMPLE), tuple(Cpu(n, n) for n in range(4)), "/usr/sbin/ztnode")
@@ -65,7 +66,7 @@ def kernel(plan: Plan = PLAN) -> Kernel:
 def box(plan: Plan = PLAN, **changes: Any) -> Snapshot:
     """The snapshot of a box on which all is well, with changes."""
     plan = replace(plan, controller_free=True, peers=PEERS)
-    units = {i.unit: Unit("active", 100 + i.number, 0, 3700.0, 9 << 20) for i in plan.instances}
+    units = {i.unit: UnitState("active", 100 + i.number, 0, 3700.0, 9 << 20) for i in plan.instances}
     answers = {
         i.unit: Answer({"address": NODES[i.unit], "version": "1.14.1"}, (peer(f"00000000b{i.number}"),))
         for i in plan.instances

@@ -60,7 +60,6 @@ def box(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Box]:
         secret = f"00000000a{instance.number}:0:{'ab' * 64}:{'cd' * 64}"
         (home / "identity.secret").write_text(secret)
         (home / "identity.public").write_text(secret[:141])
-    monkeypatch.setattr(actions, "ask", made.ask)
     monkeypatch.setattr(restarts, "ask", made.ask)
     monkeypatch.setattr(actions.systemd, "systemctl", made.systemctl)
     monkeypatch.setattr(actions, "plan_of", lambda _bundle: plan)

@@ -12,12 +12,12 @@ from tests.unit.op_box import NOW, PEERS, PLAN, box, pathd, peer
 from zerotier_multi.identity import mac_on_network
 from zerotier_multi.op import balance, commands, data, routes, text
 from zerotier_multi.op.flows import count_flows
-from zerotier_multi.op.gather import parse_unit
 from zerotier_multi.op.peer import Underlay, node_of_mac, peer_node, underlay
-from zerotier_multi.op.snapshot import Answer, Kernel, Snapshot, Unit
+from zerotier_multi.op.snapshot import Answer, Kernel, Snapshot
 from zerotier_multi.op.table import duration, table, visible
 from zerotier_multi.plan import PeerPlan
 from zerotier_multi.rtnl import Neighbour
+from zerotier_multi.systemd import UnitState, parse_unit
 
 
 def entry(snapshot: Snapshot) -> dict[str, Any]:
@@ -74,7 +74,7 @@ def test_peers_whose_hello_cannot_be_read_are_named() -> None:
 
 def test_what_is_wrong_is_said() -> None:
     unit = PLAN.instances[1].unit
-    dead = box(units={**box().units, unit: Unit("failed")})
+    dead = box(units={**box().units, unit: UnitState("failed")})
     assert entry(dead)["warnings"] == ["zt0/2 does not run (failed); see: journalctl -u zerotier-multi@zt0-2"]
     mute = box(answers={**box().answers, unit: Answer()})
     assert entry(mute)["warnings"] == ["zt0/2 runs but does not answer; see: journalctl -u zerotier-multi@zt0-2"]
@@ -266,7 +266,7 @@ def test_time_spans(seconds: float | None, shown: str) -> None:
 
 def test_what_systemctl_prints() -> None:
     running = "ActiveState=active\nMainPID=42\nNRestarts=3\nActiveEnterTimestampMonotonic=5000000\nMemoryCurrent=4096"
-    assert parse_unit(running, 65.0) == Unit("active", 42, 3, 60.0, 4096)
+    assert parse_unit(running, 65.0) == UnitState("active", 42, 3, 60.0, 4096)
     stopped = "ActiveState=inactive\nMainPID=0\nActiveEnterTimestampMonotonic=5000000\nMemoryCurrent=[not set]"
-    assert parse_unit(stopped, 65.0) == Unit("inactive")
+    assert parse_unit(stopped, 65.0) == UnitState("inactive")
     assert parse_unit("MemoryCurrent=18446744073709551615", 1.0).cgroup_memory is None

@@ -13,11 +13,11 @@ from tests.configuration import EXAMPLE, bundle
 from tests.unit.op_box import PLAN, box
 from zerotier_multi.cpu import Cpu
 from zerotier_multi.op import data, gather
-from zerotier_multi.op.snapshot import Unit
 from zerotier_multi.pathd.tell import events
 from zerotier_multi.pathd.instances.squatted import LONGEST, PERIOD, Squatted
 from zerotier_multi.planner import make_plan
 from zerotier_multi.ports import Holder, holder, process_with, udp_places
+from zerotier_multi.systemd import UnitState
 
 INSTANCE = make_plan(bundle(EXAMPLE), (Cpu(0, 0),), "/usr/sbin/ztnode").instances[0]
 
@@ -37,11 +37,11 @@ def test_who_has_a_port(kind: str) -> None:
     assert found == Holder(kind, "nobody", other.pid, "python3") and str(found) == f"python3 (pid {other.pid}) of user nobody"
     ours, stock = (replace(INSTANCE, port=port, engine=f"/usr/sbin/{engine}") for engine in ("ztnode", "zerotier-one"))
     why = f"{kind} port {port} is taken by {found}"
-    assert gather.obstacle(stock, Unit("failed")) == why
-    assert gather.obstacle(ours, Unit("failed")) == (why if kind == "UDP" else None)  # it runs without its TCP port
+    assert gather.obstacle(stock, UnitState("failed")) == why
+    assert gather.obstacle(ours, UnitState("failed")) == (why if kind == "UDP" else None)  # it runs without its TCP port
     assert udp_places(port) == []  # not root's
     other.communicate()
-    assert holder(port) is None and gather.obstacle(stock, Unit("failed")) is None
+    assert holder(port) is None and gather.obstacle(stock, UnitState("failed")) is None
 
 
 def test_connections_that_have_just_ended_hold_a_port_too() -> None:
@@ -69,7 +69,7 @@ def test_a_program_s_name_is_no_way_to_write_on_a_terminal() -> None:
 def test_what_others_do_is_part_of_the_warning() -> None:
     unit = PLAN.instances[0].unit
     told = "TCP port 9993 is taken by x (pid 7) of user nobody"
-    stopped = box(units={**box().units, unit: Unit("failed", result="exit-code", exit_status=1)}, obstacles={unit: told})
+    stopped = box(units={**box().units, unit: UnitState("failed", result="exit-code", exit_status=1)}, obstacles={unit: told})
     (warning,) = [text for text in data.bundle_warnings(stopped, PLAN) if "does not run" in text]
     assert warning == f"zt0/1 does not run (failed, exit code 1): {told}; see: journalctl -u zerotier-multi@zt0-1"
 

@@ -23,9 +23,9 @@ from zerotier_multi.op.data import SCHEMA
 from zerotier_multi.op.errors import Unavailable
 from zerotier_multi.op.gather import ask_instance, instance_of, plan_of, require_root
 from zerotier_multi.op.peer import SILENCE, SILENCE_ROOTS, live_address
-from zerotier_multi.pathd.control import PathdError, ask
+from zerotier_multi.pathd.control import PathdError
 from zerotier_multi.plan import InstancePlan, Plan
-from zerotier_multi.restarts import paths_up, wait
+from zerotier_multi.restarts import IsBack, drain, one_by_one, paths_up, wait
 from zerotier_multi.rtnl import Rtnl
 
 _HOME = ".zerotier-identity."  # of an identity that belongs to no instance; the number of the process follows
@@ -52,26 +52,26 @@ def restart(bundle: str, number: int | None, say: Say = _tell) -> None:
     """
     require_root()
     plan = plan_of(bundle)
-    for instance in _chosen(plan, number):
+
+    def restart_one(instance: InstancePlan) -> None:
         name = f"{bundle}/{instance.number}"
-        before = _carrying(plan, instance)
-        index = _device_index(instance)
         say(f"{name} restarts; its flows move to the other paths.")
-        begin = time.monotonic()
         try:
-            ask({"op": "drain", "devices": [instance.device]})
-            systemd.systemctl("reset-failed", instance.unit, check=False)
+            drain([instance])
             for sentence in keep_secrets(Path(instance.home), running=False):
                 say(sentence)
-            systemd.systemctl("restart", instance.unit)
+            systemd.start_again([instance.unit], wait=True)
         except (PathdError, systemd.SystemdError, OSError) as error:
             raise Unavailable(f"{name} was not restarted: {error}") from None
-        if not _wait(lambda i=instance, x=index, b=before: _is_back(plan, i, x, b)):
+
+    for instance, seconds in one_by_one(_chosen(plan, number), lambda i: _watch(plan, i), restart_one, PATIENCE):
+        name = f"{bundle}/{instance.number}"
+        if seconds is None:
             raise Unavailable(
                 f"{name} did not carry traffic again within {PATIENCE:.0f} s, so no other instance was touched; "
                 f"see: journalctl -u {instance.unit}"
             )
-        say(f"{name} is back after {time.monotonic() - begin:.1f} s.")
+        say(f"{name} is back after {seconds:.1f} s.")
 
 
 def _wait(look: Callable[[], bool]) -> bool:
@@ -102,20 +102,16 @@ def _live_peers(plan: Plan, instance: InstancePlan) -> set[str]:
     return {str(peer.get("address")) for peer in peers if live_address(peer, limit, time.time())}
 
 
-def _carrying(plan: Plan, instance: InstancePlan) -> tuple[set[tuple[str, int]], set[str]]:
-    """What must be again after a restart: paths in use, and the configured peers that answer."""
+def _watch(plan: Plan, instance: InstancePlan) -> IsBack:
+    """What tells that an instance is back: its device is a new one, and its paths and the configured peers work again."""
     known = {p.identity.partition(":")[0] for p in plan.peers if p.instance == instance.number}
-    return _paths_up(plan, instance), _live_peers(plan, instance) & known
+    index, paths, peers = _device_index(instance), _paths_up(plan, instance), _live_peers(plan, instance) & known
 
+    def is_back() -> bool:
+        now = _device_index(instance)
+        return now not in (None, index) and paths <= _paths_up(plan, instance) and peers <= _live_peers(plan, instance)
 
-def _is_back(
-    plan: Plan, instance: InstancePlan, index: int | None, before: tuple[set[tuple[str, int]], set[str]]
-) -> bool:
-    """Whether the device is a new one, and everything that worked before works again."""
-    now = _device_index(instance)
-    if now is None or now == index:
-        return False
-    return before[0] <= _paths_up(plan, instance) and before[1] <= _live_peers(plan, instance)
+    return is_back
 
 
 # -- identities
@@ -166,7 +162,7 @@ def _yes(question: str) -> bool:
 def _replace_identities(plan: Plan, instances: Sequence[InstancePlan]) -> None:
     """Stop, delete, and let the commit's own steps make and start everything anew."""
     try:
-        ask({"op": "drain", "devices": [i.device for i in instances]})
+        drain(instances)
     except PathdError:
         pass  # the instances stop all the same; the commit's steps start the daemon
     try:

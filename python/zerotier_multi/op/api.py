@@ -11,17 +11,18 @@ from zerotier_multi.op import balance as balances
 from zerotier_multi.op import commands, data, identity, text
 from zerotier_multi.op import routes as route_data
 from zerotier_multi.op.errors import WrongValue
-from zerotier_multi.op.gather import all_plans, plan_of, require_root, snapshot
+from zerotier_multi.op.gather import plan_of, require_root, snapshot
 from zerotier_multi.op.snapshot import Snapshot
 from zerotier_multi.op.table import use_colour
 from zerotier_multi.plan import Plan
+from zerotier_multi.plans import published_plans
 
 Answer = dict[str, Any] | str
 
 
 def summary(raw: bool) -> Answer:
     """All bundles."""
-    found = data.summary(snapshot(all_plans()))
+    found = data.summary(snapshot(published_plans()))
     return found if raw else text.summary(found, use_colour())
 
 
@@ -80,11 +81,11 @@ def identities(raw: bool, bundle: str, name: str | None, everything: bool = Fals
             if name is not None
             else f"the host name {shown(known)} can be no name of a remote; give one: show zerotier {shown(bundle)} identity name R1"
         )
-    found = identity.identity_data(plan_of(bundle), all_plans(), everything)
+    found = identity.identity_data(plan_of(bundle), published_plans(), everything)
     return found if raw else identity.identity_commands(found, known)
 
 
 def interfaces(raw: bool, bundle: str | None, detail: bool, statistics: bool) -> Answer:
     """The devices of all bundles, or of one."""
-    found = data.interfaces(snapshot([plan_of(bundle)] if bundle else all_plans()))
+    found = data.interfaces(snapshot([plan_of(bundle)] if bundle else published_plans()))
     return found if raw else text.interfaces(found, detail, statistics, use_colour())

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -13,22 +12,22 @@ from typing import Any
 
 from zerotier_multi import names, systemd
 from zerotier_multi.bundle import shown
-from zerotier_multi.facts import published_plans
 from zerotier_multi.homes import own_identity
 from zerotier_multi.listener import crowd, others, rows
 from zerotier_multi.op.errors import NotAllowed, NotConfigured, Unavailable
-from zerotier_multi.op.snapshot import Answer, Counters, Kernel, Process, Sample, Snapshot, Unit
+from zerotier_multi.op.snapshot import Answer, Counters, Kernel, Process, Sample, Snapshot
 from zerotier_multi.pathd.control import PathdError, ask
 from zerotier_multi.pathd.kernel.sysctls import HASH_POLICIES
 from zerotier_multi.plan import InstancePlan, Plan
+from zerotier_multi.plans import published_plans
 from zerotier_multi.ports import in_the_way
 from zerotier_multi.rtnl import Rtnl
+from zerotier_multi.systemd import UnitState
 from zerotier_multi.usage import SYSFS, cpu_seconds, device_counters
 from zerotier_multi.ztapi import ApiError, ZeroTierApi
 
 WINDOW = 0.5  # seconds between the two readings that a rate is made of
 API_PATIENCE = 1.0  # seconds for one answer of an instance
-_UNIT_PROPERTIES = "ActiveState,MainPID,NRestarts,ActiveEnterTimestampMonotonic,MemoryCurrent,Result,ExecMainStatus"
 
 
 def require_root() -> None:
@@ -39,17 +38,12 @@ def require_root() -> None:
 
 def plan_of(bundle: str) -> Plan:
     """The plan in force. Raises :class:`NotConfigured` for a bundle that is not configured."""
-    plans = all_plans()
+    plans = published_plans()
     for plan in plans:
         if plan.bundle == bundle:
             return plan
     configured = ", ".join(plan.bundle for plan in plans) or "none"
     raise NotConfigured(f"interfaces zerotier {shown(bundle)} is not configured; configured are: {configured}")
-
-
-def all_plans() -> list[Plan]:
-    """Plans in force, in the order of the bundles' numbers."""
-    return sorted(published_plans(), key=lambda plan: names.bundle_number(plan.bundle))
 
 
 def instance_of(plan: Plan, number: int) -> InstancePlan:
@@ -65,8 +59,8 @@ def instance_of(plan: Plan, number: int) -> InstancePlan:
 class _Slow:
     """What costs a program or a conversation to read, and changes little."""
 
-    units: Mapping[str, Unit]
-    pathd_unit: str
+    units: Mapping[str, UnitState]
+    pathd_unit: UnitState
     answers: Mapping[str, Answer]
     nodes: Mapping[str, str]
     broken: tuple[str, ...]
@@ -113,7 +107,7 @@ class Watcher:
         self._first = last
         return found
 
-    def _read_units(self) -> dict[str, Unit]:
+    def _read_units(self) -> dict[str, UnitState]:
         return _read_units([*(i.unit for i in self._instances), names.PATHD_UNIT])
 
     def _read_slow(self) -> _Slow:
@@ -123,9 +117,9 @@ class Watcher:
         answers = _ask_instances(running)
         silent = [i for i in self._instances if i.unit not in answers or answers[i.unit].status is None]
         obstacles = {i.unit: why for i in silent if (why := obstacle(i, units[i.unit]))}
-        return _Slow(units, units[names.PATHD_UNIT].active, answers, nodes, tuple(broken), obstacles)
+        return _Slow(units, units[names.PATHD_UNIT], answers, nodes, tuple(broken), obstacles)
 
-    def _sample(self, units: Mapping[str, Unit]) -> Sample:
+    def _sample(self, units: Mapping[str, UnitState]) -> Sample:
         devices = [*(i.device for i in self._instances), *(plan.bundle for plan in self._plans)]
         processes = {i.unit: read_process(units[i.unit].pid) for i in self._instances if units[i.unit].pid}
         counters = {device: read_counters(device) for device in devices}
@@ -142,36 +136,12 @@ def snapshot(plans: Sequence[Plan]) -> Snapshot:
     return Watcher(plans).look() if plans else Snapshot(time.time())
 
 
-def _read_units(units: Sequence[str]) -> dict[str, Unit]:
+def _read_units(units: Sequence[str]) -> dict[str, UnitState]:
     try:
-        answer = systemd.systemctl("show", f"--property={_UNIT_PROPERTIES}", *units)
+        return systemd.unit_states(units)
     except (systemd.SystemdError, OSError) as error:
         reason = str(error).partition(": ")[2]
         raise Unavailable(f"systemd does not tell the state of the instances: {reason}") from None
-    blocks = answer.strip().split("\n\n")
-    now = time.clock_gettime(time.CLOCK_MONOTONIC)
-    return {unit: parse_unit(block, now) for unit, block in zip(units, blocks, strict=True)}
-
-
-def parse_unit(block: str, now: float) -> Unit:
-    """What ``systemctl show`` printed about one unit; ``now`` in seconds of the monotonic clock."""
-    values = dict(line.split("=", 1) for line in block.splitlines() if "=" in line)
-    pid = _number(values.get("MainPID"))
-    entered = _number(values.get("ActiveEnterTimestampMonotonic")) / 1e6
-    memory = values.get("MemoryCurrent", "")
-    return Unit(
-        active=values.get("ActiveState", "unknown"),
-        pid=pid,
-        restarts=_number(values.get("NRestarts")),
-        uptime=max(0.0, now - entered) if pid and entered else None,
-        result=values.get("Result", ""),
-        exit_status=_number(values.get("ExecMainStatus")),
-        cgroup_memory=number if (number := _number(memory)) and number < 1 << 60 else None,
-    )
-
-
-def _number(text: str | None) -> int:
-    return int(text) if text and re.fullmatch("[0-9]{1,20}", text) else 0
 
 
 def read_process(pid: int, proc: Path = Path("/proc")) -> Process | None:
@@ -193,11 +163,11 @@ def read_counters(device: str, sysfs: Path = SYSFS) -> Counters | None:
     return Counters(**found) if found else None
 
 
-def _ask_pathd(unit_state: str) -> tuple[dict[str, Any] | None, str | None]:
+def _ask_pathd(unit: UnitState) -> tuple[dict[str, Any] | None, str | None]:
     try:
         return ask({"op": "status"}, timeout=2.0), None
     except PathdError as error:
-        if unit_state in ("active", "activating", "reloading"):
+        if unit.running:
             return None, str(error)
         start = f"sudo systemctl start {names.PATHD_UNIT.removesuffix('.service')}"
         return None, f"zerotier-pathd does not run; paths are not looked after; start it with: {start}"
@@ -246,7 +216,7 @@ def understood(status: Any, networks: Any, peers: Any) -> Answer:
     )
 
 
-def obstacle(instance: InstancePlan, unit: Unit) -> str | None:
+def obstacle(instance: InstancePlan, unit: UnitState) -> str | None:
     """What others do that keeps an instance from running or answering; None where nothing is seen of that kind."""
     if not unit.pid:
         found = in_the_way(instance)

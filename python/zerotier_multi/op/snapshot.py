@@ -9,6 +9,7 @@ from typing import Any
 from zerotier_multi.plan import InstancePlan, Plan
 from zerotier_multi.nexthops import NextHop, NextHopGroup
 from zerotier_multi.rtnl import Address, Link, Neighbour, Route
+from zerotier_multi.systemd import UnitState
 
 
 @dataclass(frozen=True)
@@ -44,35 +45,6 @@ class Sample:
 
 
 @dataclass(frozen=True)
-class Unit:
-    """A unit as systemd sees it; ``uptime`` in seconds, None while it does not run."""
-
-    active: str
-    pid: int = 0
-    restarts: int = 0
-    uptime: float | None = None
-    cgroup_memory: int | None = None  # bytes
-    result: str = ""  # systemd's word for how it ended last: success, exit-code, signal, oom-kill …
-    exit_status: int = 0  # exit code, or the signal's number
-
-    @property
-    def end(self) -> str:
-        """How it ended last, in words; empty when there is nothing to say."""
-        match self.result:
-            case "exit-code":
-                return f"exit code {self.exit_status}"
-            case "signal" | "core-dump":
-                return f"signal {self.exit_status}"
-            case "oom-kill":
-                return "out of memory"
-            case "start-limit-hit":
-                return "failed too often in a row"
-            case "" | "success":
-                return ""
-        return self.result
-
-
-@dataclass(frozen=True)
 class Answer:
     """What the API of an instance said; all None when it did not answer."""
 
@@ -102,7 +74,7 @@ class Snapshot:
     plans: tuple[Plan, ...] = ()
     pathd: Mapping[str, Any] | None = None
     pathd_fault: str | None = None  # why there is no answer of the daemon, as a sentence
-    units: Mapping[str, Unit] = field(default_factory=dict)
+    units: Mapping[str, UnitState] = field(default_factory=dict)
     answers: Mapping[str, Answer] = field(default_factory=dict)  # by unit
     nodes: Mapping[str, str] = field(default_factory=dict)  # unit -> node address of the identity on disk
     broken_identities: tuple[str, ...] = ()  # units
@@ -116,9 +88,9 @@ class Snapshot:
         """Seconds that rates are measured over."""
         return self.last.at - self.first.at
 
-    def unit(self, instance: InstancePlan) -> Unit:
+    def unit(self, instance: InstancePlan) -> UnitState:
         """State of an instance's unit."""
-        return self.units.get(instance.unit, Unit("unknown"))
+        return self.units.get(instance.unit, UnitState("unknown"))
 
     def answer(self, instance: InstancePlan) -> Answer:
         """What an instance said."""

@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from zerotier_multi import names
-from zerotier_multi.plan import Plan, PlanError, from_json
+from zerotier_multi.plan import Plan
+from zerotier_multi.plans import read_plans
 
 
 class Plans:
@@ -18,18 +19,12 @@ class Plans:
 
     def load(self) -> list[Plan]:
         """All plans, bundles in order; :attr:`problems` says which files could not be used."""
-        self.problems = []
-        found: dict[str, Plan] = {}
-        for path in sorted(self._directory.glob("zt*.json")):
-            try:
-                plan = from_json(path.read_text())
-                if plan.bundle != path.stem:
-                    raise PlanError(f"it is the plan of {plan.bundle}")
-                found[path.stem] = plan
-            except (OSError, UnicodeDecodeError, PlanError) as error:
-                kept = "the last good one stays in force" if path.stem in self._good else "it is left out"
-                self.problems.append(f"plan {path} is unusable: {error}; {kept}; commit again to mend it")
-                if path.stem in self._good:
-                    found[path.stem] = self._good[path.stem]
-        self._good = found
-        return [found[bundle] for bundle in sorted(found, key=names.bundle_number)]
+        published = read_plans(self._directory)
+        kept = {bundle: self._good[bundle] for bundle in published.faults if bundle in self._good}
+        self.problems = [
+            f"plan {self._directory / bundle}.json is unusable: {fault}; "
+            f"{'the last good one stays in force' if bundle in kept else 'it is left out'}; commit again to mend it"
+            for bundle, fault in published.faults.items()
+        ]
+        self._good = {**published.plans, **kept}
+        return [self._good[bundle] for bundle in sorted(self._good, key=names.bundle_number)]
