@@ -1,4 +1,5 @@
 # make demo                 two routers on this machine, the example, what more instances bring
+# make check                linters, types and spelling, in seconds
 # make test                 everything there is to test; ENGINE=zerotier-one runs the lab with that program
 # make test-faults          every fault at 1, 2, 4 and 8 instances, over IPv4 and IPv6; ten minutes on a quiet machine
 # make test-attack          all of tests/attack at length: from the underlay, the far end and a local user; SECONDS=1800 SEED=1
@@ -29,11 +30,11 @@ BRANCH ?= rolling
 SECONDS ?= 1800
 TOOLS := $(shell cat lab/host-packages.txt) build-essential debhelper dh-python gnupg gpgv grub-common libjansson-dev \
 	libmicrohttpd-dev minisign openssh-client pkgconf python3 python3-cryptography python3-hypothesis python3-lxml python3-pip \
-	python3-prompt-toolkit python3-pytest python3-rich python3-systemd tmux
+	python3-prompt-toolkit python3-pytest python3-rich python3-systemd shellcheck tmux
 export PYTHONPATH := python:packages/ztsh:.
 export PYTHONDONTWRITEBYTECODE := 1
 
-.PHONY: bench-uplinks demo test test-attack test-faults smoketest reference check-vyos-interface debs lab fuzz bench-engines bench-shell bench-faults bench-roaming bench-probes bench-chaos iso iso-vyos vyos-packages check-iso test-image tools clean check-root
+.PHONY: bench-uplinks check demo test test-attack test-faults smoketest reference check-vyos-interface debs lab fuzz bench-engines bench-shell bench-faults bench-roaming bench-probes bench-chaos iso iso-vyos vyos-packages check-iso test-image tools clean check-root
 
 check-root:
 	@[ "$$(id -u)" = 0 ] || { echo "make: this needs root; use sudo"; exit 1; }
@@ -75,6 +76,19 @@ demo: debs
 
 lab: debs
 	@$(PYTHON) -m lab up --routers 2 --debs $(DEBS)/*.deb
+
+# Linters from PyPI are pinned; what Debian has comes from there.
+CHECKERS := build/check
+$(CHECKERS)/.installed: check-requirements.txt | build tools
+	@rm -rf $(CHECKERS) && $(PYTHON) -m pip --quiet --disable-pip-version-check install --no-warn-script-location --require-hashes \
+		--only-binary=:all: --root-user-action=ignore --target $(CHECKERS) --requirement $<
+	@touch $@
+
+check: $(CHECKERS)/.installed
+	@$(CHECKERS)/bin/ruff check --quiet
+	@PYTHONPATH=$(CHECKERS) $(PYTHON) -m mypy --no-error-summary
+	@git grep -lI -E '^#!(/usr)?/bin/(env )?(ba|da)?sh' -- ':!*.md' | xargs shellcheck
+	@git ls-files -z | PYTHONPATH=$(CHECKERS) xargs -0 $(PYTHON) -m codespell_lib
 
 test: debs
 	ENGINE=$(ENGINE) $(PYTHON) -m pytest $(PYTEST_ARGS) tests
