@@ -60,8 +60,8 @@ def link(engine: str) -> Iterator[tuple[str, str]]:
                 settings = {"primaryPort": PORT, "allowSecondaryPort": False, "portMappingEnabled": False}
                 (home / "local.conf").write_text(json.dumps({"settings": settings}))
                 command = ["ip", "netns", "exec", space, engine, "-U", f"-p{PORT}", str(home)]
-                quiet = {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-                processes.append(subprocess.Popen(command, **quiet))
+                none = subprocess.DEVNULL
+                processes.append(subprocess.Popen(command, stdin=none, stdout=none, stderr=none))
 
             def through() -> bool:
                 for number, space, other in ((1, spaces[0], identities[1]), (2, spaces[1], identities[0])):

@@ -23,7 +23,7 @@ _ESCAPE = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|
 _BEGUN = re.compile(r"\x1b(?:\[[0-?]*[ -/]*|\][^\x07\x1b]*|[ -/]*)?\Z")
 
 
-class _Plain(SpawnBase):  # type: ignore[misc]
+class _Plain(SpawnBase):
     """A stream without escape sequences.
 
     A thread reads what comes, whether anybody expects something or not: a machine whose output is not taken stops.

@@ -194,7 +194,8 @@ def controller(underlay: Underlay, kind: str, maker: Router, home: Path) -> Iter
     try:
         underlay.attach(namespace, HOST, namespace)
         if kind == "small":
-            secret = maker.run(["sh", "-c", "d=$(mktemp -d) && $(command -v ztnode || echo zerotier-one) -i generate $d/s $d/p >&2 && cat $d/s && rm -r $d"]).stdout
+            generate = "d=$(mktemp -d) && $(command -v ztnode || echo zerotier-one) -i generate $d/s $d/p >&2 && cat $d/s && rm -r $d"
+            secret = maker.run(["sh", "-c", generate]).stdout
             made = SmallController(namespace, secret)
         else:
             made = StockController(namespace, shutil.which(kind) or kind, home)

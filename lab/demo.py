@@ -169,7 +169,11 @@ def main() -> int:
     if outside or not inside:
         failures.append("marked packets were readable on the underlay" if outside else "the marked packets were not found inside")
     console.print(f"plaintext on the underlay: {'SEEN' if outside else 'none'} (20 marked packets; inside the tunnel they show)", soft_wrap=True)
-    console.print(f"commit of 4 -> 8 instances: {grow:.2f} s, of one more prefix at 8: {add:.2f} s (whole run of ztsh, limit {COMMIT_LIMIT:g} s)", soft_wrap=True)
+    console.print(
+        f"commit of 4 -> 8 instances: {grow:.2f} s, of one more prefix at 8: {add:.2f} s "
+        f"(whole run of ztsh, limit {COMMIT_LIMIT:g} s)",
+        soft_wrap=True,
+    )
     if max(grow, add) > COMMIT_LIMIT:
         failures.append(f"a commit took {max(grow, add):.2f} s")
     for failure in failures:

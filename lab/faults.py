@@ -6,7 +6,6 @@ A fault acts on one router and one path of a :class:`Link`. What a router then i
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass

@@ -161,7 +161,7 @@ def _remotes(bundle: Bundle) -> Iterable[Problem]:
             if prefix.version == 6 and 6 not in families:
                 yield Problem(at, "needs IPv6 transit; add an IPv6 transit prefix, such as a /120")
             for transit in bundle.transits:
-                if prefix.version == transit.family and prefix.subnet_of(transit.prefix):
+                if prefix.version == transit.family and prefix.subnet_of(transit.prefix):  # type: ignore[arg-type]
                     yield Problem(at, f"lies inside transit prefix {transit.prefix}; use another prefix")
 
 

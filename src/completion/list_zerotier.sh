@@ -7,7 +7,7 @@ if [ "$1" = --instances ]; then
         zt[0-9]*) bundle=$2 ;;
         *) bundle='zt*' ;;
     esac
-    # shellcheck disable=SC2086 # the star is meant
+    # shellcheck disable=SC2086,SC2231 # the star is meant
     for unit in /run/systemd/system/zerotier-multi@$bundle-*.service.d; do
         [ -d "$unit" ] || continue
         number=${unit##*-}

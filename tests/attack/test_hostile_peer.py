@@ -27,7 +27,7 @@ def _send(namespace: str, dice: random.Random, secret: str, victim: str, count: 
         peer.send(peer.seal(packet.ERROR, bytes([packet.HELLO]) + dice.randbytes(8) + bytes([COLLISION])))
 
 
-def test_a_remote_that_claims_our_address_ends_nothing(attack: Attack, pair: Callable[..., tuple[Node, Node]]) -> None:  # noqa: F811
+def test_a_remote_that_claims_our_address_ends_nothing(attack: Attack, pair: Callable[..., tuple[Node, Node]]) -> None:
     a, b = pair()
     secret, victim = (b.home / "identity.secret").read_text(), (a.home / "identity.public").read_text()
     arguments = (b.host.name, attack.random("collision"), secret, victim, attack.either(50, 5000))

@@ -157,7 +157,7 @@ def test_a_user_who_takes_the_port_of_an_instance_that_died(router: Router, kind
         else:
             router.wait(lambda: "user nobody; it is started as soon as" in router.journal("zerotier-pathd"), timeout=20, what="a line")
             entry, (warning, *_) = shown(router)["instances"][0], shown(router)["warnings"]
-            assert entry["state"] == "down" and f"zt0/1 does not run (failed" in warning
+            assert entry["state"] == "down" and "zt0/1 does not run (failed" in warning
             assert f"{kind.upper()} port {PORTS[0]} is taken by python3 (pid" in warning and "of user nobody" in warning
         show_identity(router, INSTANCES - (not OURS or kind == "udp"))
         result = router.configure("set interfaces zerotier zt0 description gap")

@@ -581,7 +581,8 @@ def test_a_network_is_left_and_joined_again_under_traffic(pair: Callable[..., tu
         for _ in range(3):
             done: list[int] = []
             askers = [
-                threading.Thread(target=lambda: done.append(a.request("DELETE", f"/network/{NETWORK}", auth)[0])) for _ in range(3)
+                threading.Thread(target=lambda to=done: to.append(a.request("DELETE", f"/network/{NETWORK}", auth)[0]))
+                for _ in range(3)
             ]
             for asker in askers:
                 asker.start()

@@ -30,7 +30,7 @@ SOURCE, FLAGS = 13, 18
 
 
 @pytest.fixture
-def receiver(node: Node) -> Node:  # noqa: F811
+def receiver(node: Node) -> Node:
     (node.home / "identity.secret").write_text(SECRET)
     (node.home / "identity.secret").chmod(0o600)
     node.start()
@@ -52,11 +52,11 @@ def send(host: Host, packet: bytes, times: int = 1) -> str:
     return subprocess.run(command, capture_output=True, text=True, timeout=20, check=True).stdout.strip()
 
 
-def peers(node: Node) -> set[str]:  # noqa: F811
+def peers(node: Node) -> set[str]:
     return {peer["address"] for peer in node.get("/peer")[1]}
 
 
-def test_it_is_read_and_answered(receiver: Node, hosts: tuple[Host, Host]) -> None:  # noqa: F811
+def test_it_is_read_and_answered(receiver: Node, hosts: tuple[Host, Host]) -> None:
     answer = bytes.fromhex(send(hosts[1], PACKET))
     assert answer[8:13].hex() == SENDER and answer[SOURCE:FLAGS].hex() == RECEIVER
     assert (answer[FLAGS] >> 3) & 7 in (1, 3), "an OK is encrypted for the sender"
@@ -65,7 +65,7 @@ def test_it_is_read_and_answered(receiver: Node, hosts: tuple[Host, Host]) -> No
     assert receiver.get("/status")[1]["unreadHello"] == []
 
 
-def test_who_cannot_be_read_is_named_and_harms_nobody(receiver: Node, hosts: tuple[Host, Host]) -> None:  # noqa: F811
+def test_who_cannot_be_read_is_named_and_harms_nobody(receiver: Node, hosts: tuple[Host, Host]) -> None:
     broken = PACKET[:-1] + bytes([PACKET[-1] ^ 1])  # another ephemeral key: it opens to nonsense
     assert send(hosts[1], broken, times=3) == ""
     wait(lambda: receiver.get("/status")[1]["unreadHello"], timeout=5, what="the sender named")
@@ -79,7 +79,7 @@ def test_who_cannot_be_read_is_named_and_harms_nobody(receiver: Node, hosts: tup
     assert send(hosts[1], PACKET) and SENDER in peers(receiver)
 
 
-def test_a_flood_of_them_is_bounded(receiver: Node, hosts: tuple[Host, Host]) -> None:  # noqa: F811
+def test_a_flood_of_them_is_bounded(receiver: Node, hosts: tuple[Host, Host]) -> None:
     program = (
         "import os,socket\n"
         f"p=bytes.fromhex({PACKET.hex()!r})\n"

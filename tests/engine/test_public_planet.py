@@ -20,7 +20,7 @@ GONE = {"62f865ae71", "992fcf1db7"}  # of the roots in the core's own record, of
 
 
 @pytest.fixture
-def core(engine: str) -> Path:  # noqa: F811
+def core(engine: str) -> Path:
     return Path(engine).parent.parent / "lib/zerotier-multi/libztcore.so"
 
 
@@ -32,19 +32,19 @@ def own_record(core: Path) -> bytes:
     return library[begin : begin + 570]
 
 
-def roots_of(node: Node) -> set[str]:  # noqa: F811
+def roots_of(node: Node) -> set[str]:
     code, peers = node.get("/peer")
     assert code == 200
     return {peer["address"] for peer in peers if peer["role"] == "PLANET"}
 
 
-def planet_after_start(node: Node) -> bytes:  # noqa: F811
+def planet_after_start(node: Node) -> bytes:
     node.start()
     wait((node.home / "planet").exists, timeout=5, what="the planet in the home")
     return (node.home / "planet").read_bytes()
 
 
-def test_a_home_without_a_planet_knows_the_roots_of_today(node: Node, core: Path, own_record: bytes) -> None:  # noqa: F811
+def test_a_home_without_a_planet_knows_the_roots_of_today(node: Node, core: Path, own_record: bytes) -> None:
     record = planet_after_start(node)
     assert roots_of(node) == ROOT_ADDRESSES
     assert record[:TIME] == PUBLIC and record[TIME:UPDATE_KEY] > own_record[TIME:UPDATE_KEY]
@@ -57,14 +57,14 @@ def test_a_home_without_a_planet_knows_the_roots_of_today(node: Node, core: Path
     assert not verify(key, signed[:-9] + b"\0" + signed[-8:], len(signed), signature)
 
 
-def test_a_cached_record_of_earlier_roots_is_replaced(node: Node, own_record: bytes) -> None:  # noqa: F811
+def test_a_cached_record_of_earlier_roots_is_replaced(node: Node, own_record: bytes) -> None:
     (node.home / "planet").write_bytes(own_record)
     node.start()
     assert roots_of(node) == ROOT_ADDRESSES and not roots_of(node) & GONE
     wait(lambda: (node.home / "planet").read_bytes() != own_record, timeout=5, what="the newer planet in the home")
 
 
-def test_a_private_planet_stays_even_with_the_id_of_the_public_one(node: Node, own_record: bytes) -> None:  # noqa: F811
+def test_a_private_planet_stays_even_with_the_id_of_the_public_one(node: Node, own_record: bytes) -> None:
     private = own_record[:UPDATE_KEY] + bytes(range(64)) + own_record[SIGNATURE:]
     (node.home / "planet").write_bytes(private)
     assert planet_after_start(node) == private

@@ -176,7 +176,7 @@ def test_a_lease_of_another_address(site: Site) -> None:
 
 def test_an_endpoint_inside_a_prefix_does_no_harm(site: Site) -> None:
     """Reached by way of a gateway (both default routes, and a /24 now), on the link (a /32), and not at all."""
-    r1, r2 = site.r1, site.r2
+    r1 = site.r1
     remote = f"{P} remote R2 prefix"
     r1.must_configure(f"{remote} 203.0.113.0/24\n{remote} 198.51.100.254/32")
     r1.wait(lambda: site.dev("203.0.113.2").startswith("zt0p"), what="the endpoint's route over the bundle")

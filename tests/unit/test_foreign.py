@@ -283,7 +283,7 @@ def test_what_we_want_otherwise_ourselves_is_no_repair() -> None:
     repairs.forget()
     have.routes = set()
     look(12.0)
-    have.routes = {r for r in settle(Observed(links=all_taps())).routes}
+    have.routes = set(settle(Observed(links=all_taps())).routes)
     assert look(13.0) == 0
 
 

@@ -7,6 +7,7 @@ import socket
 import subprocess
 from collections import Counter
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from tests.configuration import EXAMPLE, bundle
@@ -57,12 +58,13 @@ def test_connections_that_have_just_ended_hold_a_port_too() -> None:
 def test_a_program_s_name_is_no_way_to_write_on_a_terminal() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         name = "\x1b[2Jx"
-        before = open("/proc/self/comm").read()
-        open("/proc/self/comm", "w").write(name)
+        comm = Path("/proc/self/comm")
+        before = comm.read_text()
+        comm.write_text(name)
         try:
             assert process_with(os.fstat(server.fileno()).st_ino) == (os.getpid(), "?[2Jx")
         finally:
-            open("/proc/self/comm", "w").write(before)
+            comm.write_text(before)
     assert str(Holder("TCP", "nobody")) == "user nobody"
 
 

@@ -14,7 +14,7 @@ from zerotier_multi.pathd.probe.health import CALM, FREE_FALLS, HISTORY, Health,
 from zerotier_multi.pathd.probe.trust import Trust
 from zerotier_multi.pathd.probe.prober import COPIES
 
-I, M = 0.2, 3
+I, M = 0.2, 3  # noqa: E741
 
 
 def path(up: bool = False, interval: float = I, multiplier: int = M) -> Health:

@@ -31,7 +31,8 @@ def read_wanted(tree: Path, development: bool) -> Wanted:
         for list_file in sorted((tree / "data/live-build-config/package-lists").glob("*.list.chroot")):
             names = [line.strip() for line in list_file.read_text().splitlines()]
             found.update({name: list_file.name for name in names if re.fullmatch(r"[a-z0-9][a-z0-9+.-]+", name)})
-        for path in (path, tree / f"data/architectures/{_ARCH}.toml", tree / f"data/build-types/{build_type}.toml"):
+        files = (path, tree / f"data/architectures/{_ARCH}.toml", tree / f"data/build-types/{build_type}.toml")
+        for path in files:
             if path.exists():
                 names = tomllib.loads(path.read_text()).get("packages", [])
                 found.update({name: f"{path.parent.name}/{path.name}" for name in names})

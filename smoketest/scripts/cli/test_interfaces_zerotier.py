@@ -271,7 +271,7 @@ def kernel_has_resilient_groups():
 class ZeroTierInterfaceTest(VyOSUnitTestSHIM.TestCase):
     @classmethod
     def setUpClass(cls):
-        super(ZeroTierInterfaceTest, cls).setUpClass()
+        super().setUpClass()
         # The tests may run on a live router: what is configured comes back at the end
         cls.cli_delete(cls, base_path)
         cls.cli_commit(cls)

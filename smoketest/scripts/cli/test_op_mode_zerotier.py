@@ -111,7 +111,7 @@ class Prompt:
 class ZeroTierOpModeTest(VyOSUnitTestSHIM.TestCase):
     @classmethod
     def setUpClass(cls):
-        super(ZeroTierOpModeTest, cls).setUpClass()
+        super().setUpClass()
         # The tests may run on a live router: what is configured comes back at the end
         cls.cli_delete(cls, base_path)
         cls.cli_commit(cls)

@@ -8,7 +8,7 @@ more than a share of a CPU.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Hashable, Iterable, Iterator, Mapping
+from collections.abc import Hashable, Iterator
 from dataclasses import dataclass, field, replace
 
 from zerotier_multi import names

@@ -24,7 +24,8 @@ _ICMP = struct.Struct("!BBHHH")
 # magic, flags, instance, ms for which the masks are good, time of sending (ns), heard, used, seen
 _PAYLOAD = struct.Struct("!IBBHQIII")
 SIZE = _ICMP.size + _PAYLOAD.size
-# Behind that the load: use of the instance in percent, wait in ms (an earlier version says 0). Then the sender's token of this path, and the one that it has last had from the remote.
+# Behind that the load: use of the instance in percent, wait in ms (an earlier version says 0). Then the sender's token of
+# this path, and the one that it has last had from the remote.
 _LOAD = struct.Struct("!BB")
 _TOKENS = struct.Struct("!QQ")
 _UNKNOWN = 255

@@ -22,7 +22,7 @@ class Chronicle:
     def look(self, plans: Sequence[Plan], now: Seen, memory: Mapping[int, str]) -> None:
         """Take a look; ``memory`` are the states of the paths as they were written down before it."""
         before = remembered(plans, memory, now) if self._seen is None else self._seen
-        for path, (plan, entry) in {p.nexthop_id: (plan, p) for plan in plans for p in plan.paths}.items():
+        for path, (plan, entry) in {path.nexthop_id: (of, path) for of in plans for path in of.paths}.items():
             was, word = before.states.get(path), now.states[path]
             changed = was is not None and was != word
             self._changes[path] += changed
