@@ -97,7 +97,8 @@ int main(int words, char **word) {
 	unsigned char mac[6];
 	unsigned int byte[6], port;
 	struct in_addr to, from;
-	if (sscanf(word[2], "%x:%x:%x:%x:%x:%x", &byte[0], &byte[1], &byte[2], &byte[3], &byte[4], &byte[5]) != 6) fail("no MAC");
+	if (sscanf(word[2], "%x:%x:%x:%x:%x:%x", &byte[0], &byte[1], &byte[2], &byte[3], &byte[4], &byte[5]) != 6)
+		fail("no MAC");
 	for (int i = 0; i < 6; i++) mac[i] = (unsigned char)byte[i];
 	char *colon = strchr(word[5], ':'), *slash = strchr(word[5], '/');
 	uint16_t source_port = colon ? (uint16_t)atoi(colon + 1) : 0;
@@ -110,7 +111,8 @@ int main(int words, char **word) {
 	state = strtoull(word[8], NULL, 10) * 2862933555777941757ULL + 1;
 	for (int i = 9; i < words; i++) {
 		struct edit edit = {0};
-		if (sscanf(word[i], "random=%zu:%zu", &edit.from, &edit.length) == 2 && random_count < EDITS) randoms[random_count++] = edit;
+		if (sscanf(word[i], "random=%zu:%zu", &edit.from, &edit.length) == 2 && random_count < EDITS)
+			randoms[random_count++] = edit;
 		else if (sscanf(word[i], "copy=%zu:%zu:%zu", &edit.from, &edit.to, &edit.length) == 3 && copy_count < EDITS)
 			copies[copy_count++] = edit;
 		else if (sscanf(word[i], "flip=%u", &flips) != 1) fail("what is that word?");

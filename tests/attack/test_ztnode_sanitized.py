@@ -1,6 +1,6 @@
-"""A moment of everything at once against ztnode with sanitizers; ``make fuzz`` and ``ATTACK=long`` go on for longer.
+"""ztnode with sanitizers: its unit tests, and a moment of everything at once; ``make fuzz`` and ``ATTACK=long`` go on for longer.
 
-Needs no lab: two namespaces, and the program built with the compiler's sanitizers.
+The package's own build runs the unit tests with the address sanitizer. Needs no lab: two namespaces, and the program built with the compiler's sanitizers.
 """
 
 from __future__ import annotations
@@ -10,6 +10,9 @@ from pathlib import Path
 import pytest
 from tests.attack.settings import Attack
 from tests.attack.ztnode.fuzz import KINDS, fuzz
+from tests.attack.ztnode.machine import SOURCE
+
+from lab.process import run
 
 pytestmark = pytest.mark.only_ztnode
 
@@ -20,3 +23,7 @@ def test_nothing_is_reported_and_the_link_comes_back(attack: Attack, tmp_path: P
     print(f"{done.restarts} restarts, {done.counts}")
     assert not done.findings, "\n".join(done.findings)
     assert done.restarts and done.counts.keys() == KINDS and all(done.counts.values()), "an attacker did nothing"
+
+
+def test_unit_tests_pass_with_the_thread_sanitizer() -> None:
+    run(["make", "-s", "-j", "-C", str(SOURCE), "test", "SANITIZERS=thread"], timeout=300)

@@ -151,6 +151,15 @@ class Tree:
     def __init__(self, place: str) -> None:
         self._directory, _, self._revision = place.partition("@")
 
+    def problem(self) -> str | None:
+        """Why it cannot be a tree of vyos-1x; None when it can."""
+        if self._revision:
+            command = ["git", "-C", self._directory, "rev-parse", "--quiet", "--verify", f"{self._revision}^{{commit}}"]
+            done = subprocess.run(command, capture_output=True, check=False)
+            return f"{self._directory} has no revision {self._revision}" if done.returncode else None
+        python = Path(self._directory) / "python/vyos"
+        return None if python.is_dir() else f"{self._directory} is not a checkout of vyos-1x: it has no directory python/vyos"
+
     def read(self, path: str) -> str | None:
         """A file, None where there is none."""
         if self._revision:
@@ -217,7 +226,11 @@ def main() -> int:
         if not given or version not in known["versions"]:
             print(f"give VERSION=DIR or VERSION=DIR@REVISION, VERSION one of {', '.join(known['versions'])}", file=sys.stderr)
             return 2
-        told = differences(version, Tree(place), known)
+        tree = Tree(place)
+        if problem := tree.problem():
+            print(f"{argument}: {problem}; give a checkout, or a repository and a revision it has", file=sys.stderr)
+            return 2
+        told = differences(version, tree, known)
         print("\n".join(f"{version}: {line}" for line in told) or f"{version}: as listed ({known['versions'][version]})")
         wrong += len(told)
     return 1 if wrong else 0

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.vyos.interface import LIST, PATHS, ROOT, Tree, differences, load, names, programs, python_uses, texts
+from tests.vyos.interface import LIST, PATHS, ROOT, Tree, differences, load, main, names, programs, python_uses, texts
 
 KNOWN = load()
 EVERYWHERE = set(KNOWN["versions"])
@@ -142,3 +142,15 @@ def test_the_smoketest_types_what_the_readme_shows() -> None:
     smoketest = ast.parse((ROOT / "smoketest/scripts/cli/test_op_mode_zerotier.py").read_text())
     typed = next(n.value for n in smoketest.body if isinstance(n, ast.Assign) and ast.unparse(n.targets[0]) == "example")
     assert ast.literal_eval(typed) == readme
+
+
+def test_a_place_that_is_no_checkout_is_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    version = next(iter(load()["versions"]))
+    remedy = "give a checkout, or a repository and a revision it has\n"
+    for place, problem in (
+        (f"{tmp_path}", f"{tmp_path} is not a checkout of vyos-1x: it has no directory python/vyos"),
+        (f"{tmp_path}@c3f68865", f"{tmp_path} has no revision c3f68865"),
+    ):
+        monkeypatch.setattr("sys.argv", ["interface", f"{version}={place}"])
+        assert main() == 2
+        assert capsys.readouterr() == ("", f"{version}={place}: {problem}; {remedy}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import lzma
 import subprocess
@@ -10,11 +11,11 @@ import urllib.request
 from pathlib import Path
 
 import pytest
-from builder import packages
+from builder import packages, stand_in
 from builder.archive import newest_kernel
 from builder.control import Relation, Stock, clauses, stanzas
 from builder.errors import BuildError
-from builder.gaps import find_gaps
+from builder.gaps import Gap, find_gaps
 from builder.local_mirror import served
 from builder.log import Log
 from builder.repository import read_given
@@ -23,10 +24,7 @@ from builder.wanted import sources_of
 from tests.vyos_build.conftest import VYOS_BUILD, write
 from tests.vyos_build.debs import make_deb
 
-DEBIAN = """Package: frr
-Version: 8.4.4-1
-
-Package: dialog
+DEBIAN = """Package: dialog
 Version: 1.3
 
 Package: exim4
@@ -60,9 +58,9 @@ def place(tmp_path: Path, vyos_build: Path, monkeypatch: pytest.MonkeyPatch) -> 
     areas = ("main", "contrib", "non-free", "non-free-firmware")
     for mirror, suite in (("debian", "bookworm"), ("debian", "bookworm-updates"), ("security", "bookworm-security")):
         for area in areas:
-            text = DEBIAN if (suite, area) == ("bookworm", "main") else ""
+            text = f"{debian_s_frr(tmp_path)}\n{DEBIAN}" if (suite, area) == ("bookworm", "main") else ""
             path = tmp_path / mirror / f"dists/{suite}/{area}/binary-amd64/Packages.xz"
-            path.parent.mkdir(parents=True)
+            path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(lzma.compress(text.encode()))
     defaults = VYOS_BUILD["data/defaults.toml"] + 'kernel_version = "6.6.58"\nkernel_flavor = "vyos"\n'
     for name in ("debian", "security"):
@@ -77,6 +75,15 @@ def place(tmp_path: Path, vyos_build: Path, monkeypatch: pytest.MonkeyPatch) -> 
     make_deb(built, "unused", "1", fields="Depends: not-there\n")
     monkeypatch.setenv("VYOS_BUILD", str(vyos_build))
     return tmp_path
+
+
+def debian_s_frr(place: Path) -> str:
+    """Debian's older frr, with a file that no package has that was built, and its stanza of the index."""
+    pool = place / "debian/pool"
+    pool.mkdir(parents=True, exist_ok=True)
+    path = make_deb(pool, "frr", "8.4.4-1", file="lib/systemd/system/frr.service")
+    digest = hashlib.sha256(path.read_bytes()).hexdigest()
+    return f"Package: frr\nVersion: 8.4.4-1\nFilename: pool/{path.name}\nSHA256: {digest}\n"
 
 
 def make(place: Path, *leave_out: str) -> list[str]:
@@ -192,6 +199,38 @@ def test_files_that_two_packages_have(place: Path) -> None:
     make(place, "all")
 
 
+def test_debian_s_package_with_a_file_of_vyos(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """As podman, whose units vyos-1x brings: dpkg would refuse it when half of the image is installed."""
+    make_deb(place / "built", "vyos-1x", "1.5", fields=DEPENDS, file="lib/systemd/system/frr.service")
+    make(place, "all")
+    clash = "nothing, because Debian's 8.4.4-1 and vyos-1x both have /lib/systemd/system/frr.service"
+    assert f"left out: frr (>= 9.1); instead {clash}\n" in capsys.readouterr().out
+    manifest = json.loads((place / "out/repository/manifest.json").read_text())
+    assert manifest["left out"][0]["instead"] == clash
+    stand_in = next((place / "out/repository/pool").glob(f"{NAME}_*.deb"))
+    said = subprocess.run(["dpkg-deb", "--field", str(stand_in)], capture_output=True, text=True, check=True).stdout
+    assert "Depends:" not in said
+    assert f" frr (>= 9.1): {clash}" in said
+
+
+@pytest.mark.parametrize(("fields", "preinst"), [
+    ("Replaces: frr\n", ""), ("", "dpkg-divert --package vyos-1x --add --no-rename /lib/systemd/system/frr.service"),
+])  # fmt: skip
+def test_debian_s_package_that_makes_way(
+    place: Path, fields: str, preinst: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = "lib/systemd/system/frr.service"
+    make_deb(place / "built", "vyos-1x", "1.5", fields=DEPENDS + fields, file=file, preinst=preinst)
+    make(place, "all")
+    assert "left out: frr (>= 9.1); instead Debian's 8.4.4-1\n" in capsys.readouterr().out
+
+
+def test_a_package_of_debian_s_that_is_damaged(place: Path) -> None:
+    (place / "debian/pool/frr_8.4.4-1_amd64.deb").write_text("cut off")
+    with pytest.raises(BuildError, match=r"^Debian's frr \(file:.*\) is damaged; name another mirror with --debian-mirror URL$"):
+        make(place, "all")
+
+
 def test_live_boot_that_nobody_asks_for(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     make(place, "all")
     assert "live-boot is Debian's, which starts no image that install image has made" in capsys.readouterr().out
@@ -221,7 +260,7 @@ def test_wrong_places(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 ])  # fmt: skip
 def test_a_dependency_is_met_by_debian_s_rules(clause: str, met: bool) -> None:
     stock = Stock()
-    stock.add(stanzas(DEBIAN))
+    stock.add(stanzas(f"Package: frr\nVersion: 8.4.4-1\n\n{DEBIAN}"))
     assert stock.meets(clauses(clause)[0]) is met
 
 
@@ -253,3 +292,8 @@ def test_the_newest_kernel_of_debian() -> None:
 def test_a_recipe_that_cannot_be_read_is_no_hint(vyos_build: Path) -> None:
     write(vyos_build, {"scripts/package-build/telegraf/package.toml": "packages = 3\n"})
     assert sources_of(vyos_build, "telegraf") == []
+
+
+def test_a_stand_in_that_cannot_be_written_is_one_sentence(tmp_path: Path) -> None:
+    with pytest.raises(BuildError, match=r"^dpkg-deb cannot make vyos-left-out_1_all\.deb \(.*\); see whether /.* has free space$"):
+        stand_in.make([Gap((Relation("frr"),), ("vyos-1x",))], tmp_path / "not-there")

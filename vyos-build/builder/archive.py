@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import hashlib
 import lzma
 from collections.abc import Iterable
 from functools import cmp_to_key
+from pathlib import Path
 
 from builder.control import Stanza, Stock, clauses, holds, stanzas
 from builder.errors import BuildError
 from builder.reach import Need, read
 
+# The mirror that has a package, added to each stanza: the field "Filename" starts there.
+MIRROR = "Mirror"
 AREAS = ("main", "contrib", "non-free", "non-free-firmware")
 
 
@@ -36,9 +40,27 @@ def read_stock(needs: Iterable[Need]) -> tuple[Stock, list[Stanza]]:
             text = lzma.decompress(read(need)).decode()
         except (lzma.LZMAError, UnicodeDecodeError) as error:
             raise BuildError(f"{need.what} ({need.url}) is damaged ({error}); name another mirror with {need.by_hand}") from None
-        everything += stanzas(text)
+        mirror = need.url.partition("/dists/")[0]
+        everything += ({**stanza, MIRROR: mirror} for stanza in stanzas(text))
     stock.add(everything)
     return stock, everything
+
+
+
+def bring(package: str, version: str, everything: Iterable[Stanza], into: Path) -> Path:
+    """The file of a package that the indices list; raises :class:`BuildError`."""
+    stanza = next(s for s in everything if (s["Package"], s["Version"]) == (package, version))
+    try:
+        name, digest = stanza["Filename"], stanza["SHA256"]
+    except KeyError as error:
+        raise BuildError(f"Debian's index says no {error} of {package} {version}; name another mirror with --debian-mirror URL") from None
+    need = Need(f"Debian's {package}", f"{stanza[MIRROR]}/{name}", "--debian-mirror URL")
+    data = read(need)
+    if hashlib.sha256(data).hexdigest() != digest:
+        raise BuildError(f"{need.what} ({need.url}) is damaged; name another mirror with {need.by_hand}")
+    path = into / Path(name).name
+    path.write_bytes(data)
+    return path
 
 
 def newest_kernel(packages: Iterable[Stanza]) -> str:

@@ -24,6 +24,19 @@ def check(packages: Sequence[Given]) -> None:
         raise BuildError(f"{told}: take the package away whose files the newer one has taken over")
 
 
+def between(other: Given, packages: Sequence[Given]) -> tuple[str, str] | None:
+    """The first of the packages with a file that a package of Debian has too, and that file; None for no such.
+
+    What a package diverts is not counted: dpkg then puts Debian's file elsewhere.
+    """
+    theirs = set(files(other))
+    for package in packages:
+        shared = sorted(theirs.intersection(files(package)).difference(_diverted(package)))
+        if shared and not (_makes_way(package, other) or _makes_way(other, package)):
+            return package.name, shared[0]
+    return None
+
+
 def files(package: Given) -> list[str]:
     """Everything in a package that is no directory; raises :class:`BuildError`."""
     said = subprocess.run(["dpkg-deb", "--contents", str(package.path)], capture_output=True, text=True, check=False)
@@ -32,6 +45,12 @@ def files(package: Given) -> list[str]:
     # drwxr-xr-x root/root 0 2024-10-21 00:00 ./usr/ -- a link has its target behind an arrow.
     rows = (line.split(maxsplit=5) for line in said.stdout.splitlines())
     return [row[5].partition(" -> ")[0].removeprefix(".") for row in rows if not row[0].startswith("d")]
+
+
+def _diverted(package: Given) -> list[str]:
+    """What the package's preinst says to dpkg-divert: vyos-1x has one plain line for each file."""
+    said = subprocess.run(["dpkg-deb", "--info", str(package.path), "preinst"], capture_output=True, text=True, check=False)
+    return [word for line in said.stdout.splitlines() if "dpkg-divert" in line for word in line.split() if word[0] == "/"]
 
 
 def _makes_way(one: Given, other: Given) -> bool:

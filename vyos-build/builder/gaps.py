@@ -11,11 +11,15 @@ from builder.control import Clause, Relation, Stanza, Stock, demands
 
 @dataclass(frozen=True)
 class Gap:
-    """A dependency that nothing meets, who asks for it, and the version that Debian has of it."""
+    """A dependency that nothing meets, who asks for it, and the version that Debian has of it.
+
+    ``kept_out`` says why Debian's version cannot be in the image; "" when it can, or when there is none.
+    """
 
     clause: Clause
     askers: tuple[str, ...]
     debian: str = ""
+    kept_out: str = ""
 
     @property
     def name(self) -> str:
@@ -26,6 +30,13 @@ class Gap:
     def relation(self) -> Relation:
         """What would meet it."""
         return self.clause[0]
+
+    @property
+    def instead(self) -> str:
+        """What the image has in its place."""
+        if self.kept_out:
+            return f"nothing, because {self.kept_out}"
+        return f"Debian's {self.debian}" if self.debian else "nothing"
 
 
 def find_gaps(wanted: Mapping[str, str], given: Iterable[Stanza], debian: Stock) -> list[Gap]:

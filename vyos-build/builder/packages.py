@@ -12,10 +12,12 @@ import json
 import sys
 import tempfile
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from builder import archive, collisions, repository, stand_in
 from builder.branches import BRANCHES, read_defaults
+from builder.control import Stanza
 from builder.errors import BuildError
 from builder.gaps import Gap, find_gaps
 from builder.local_mirror import MANIFEST
@@ -27,6 +29,8 @@ from builder.wanted import branch_of, read_wanted, sources_of
 
 # Without these there is no VyOS, or not one command of it runs.
 _INDISPENSABLE = ("vyos-1x", "vyatta-bash", "vyatta-cfg", "vyos-utils", "libvyosconfig0", "python3-pyhumps")
+
+
 def make(
     debs: Path, leave_out: Sequence[str], log: Log, into: Path, mirrors: dict[str, str], development: bool = True
 ) -> list[Gap]:
@@ -49,6 +53,7 @@ def make(
     ))
     gaps = find_gaps(wanted.packages, [package.stanza for package in packages], debian)
     left, missing = _divide(gaps, leave_out)
+    left = [_held_against(gap, packages, everything) for gap in left]
     for gap in missing:
         log.step(sentence(gap, tree))
     if missing:
@@ -64,14 +69,14 @@ def make(
         "branch": defaults.branch,
         "kernel": {"wanted": wanted.kernel, "taken": kernel},
         "built": {package.name: package.stanza["Version"] for package in packages},
-        "left out": [{"package": str(gap.relation), "asked for by": gap.askers, "instead": _instead(gap)} for gap in left],
+        "left out": [{"package": str(gap.relation), "asked for by": gap.askers, "instead": gap.instead} for gap in left],
     })
     if not any(package.name == "live-boot" for package in packages):
         log.step("live-boot is Debian's, which starts no image that install image has made: build VyOS's own")
     if kernel != wanted.kernel:
         log.step(f"the kernel is Debian's {kernel}, because there is no {wanted.kernel}")
     for gap in left:
-        log.step(f"left out: {gap.relation}; instead {_instead(gap)}")
+        log.step(f"left out: {gap.relation}; instead {gap.instead}")
     return left
 
 
@@ -81,8 +86,15 @@ def _divide(gaps: Sequence[Gap], leave_out: Sequence[str]) -> tuple[list[Gap], l
     return left, [gap for gap in gaps if gap not in left]
 
 
-def _instead(gap: Gap) -> str:
-    return f"Debian's {gap.debian}" if gap.debian else "nothing"
+def _held_against(gap: Gap, packages: Sequence[Given], everything: Sequence[Stanza]) -> Gap:
+    """The gap without Debian's package where that has a file of one that was built: dpkg would stop half-way."""
+    if not gap.debian:
+        return gap
+    with tempfile.TemporaryDirectory() as scratch:
+        archive.bring(gap.name, gap.debian, everything, Path(scratch))
+        theirs, = read_given(Path(scratch))
+        found = collisions.between(theirs, packages)
+    return gap if found is None else replace(gap, kept_out=f"Debian's {gap.debian} and {found[0]} both have {found[1]}")
 
 
 def sentence(gap: Gap, tree: Path) -> str:

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from builder.control import Stanza, stanzas
+from builder.control import Stanza, holds, stanzas
 from builder.errors import BuildError
 
 KEY = "key.asc"
@@ -54,8 +54,7 @@ def read_given(directory: Path) -> list[Given]:
 
 
 def _newer(one: Given, other: Given) -> bool:
-    command = ["dpkg", "--compare-versions", one.stanza["Version"], "gt", other.stanza["Version"]]
-    return subprocess.run(command, check=False).returncode == 0
+    return holds(one.stanza["Version"], "gt", other.stanza["Version"])
 
 
 def write(packages: Sequence[Given], into: Path, suite: str) -> None:

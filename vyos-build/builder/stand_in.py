@@ -7,6 +7,7 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
+from builder.errors import BuildError
 from builder.gaps import Gap
 
 NAME = "vyos-left-out"
@@ -15,10 +16,10 @@ NAME = "vyos-left-out"
 def make(gaps: Sequence[Gap], into: Path) -> Path:
     """The package: it provides every gap, in the version that is asked for, and brings what Debian has of them.
 
-    Its description names them all, so that ``dpkg -s`` on the router tells what is not there.
+    Its description names them all, so that ``dpkg -s`` on the router tells what is not there. Raises :class:`BuildError`.
     """
     provides = dict.fromkeys(_provided(gap) for gap in gaps)
-    depends = dict.fromkeys(_debian_s(gap) for gap in gaps if gap.debian)
+    depends = dict.fromkeys(_debian_s(gap) for gap in gaps if gap.debian and not gap.kept_out)
     lines = [f" {_told(gap)}" for gap in gaps]
     control = [
         f"Package: {NAME}", "Version: 1", "Architecture: all", "Section: metapackages", "Priority: optional",
@@ -32,7 +33,9 @@ def make(gaps: Sequence[Gap], into: Path) -> Path:
         (Path(scratch) / "DEBIAN/control").write_text("\n".join(control) + "\n")
         Path(scratch).chmod(0o755)
         command = ["dpkg-deb", "--build", "--root-owner-group", scratch, str(path)]
-        subprocess.run(command, check=True, capture_output=True)
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if done.returncode:
+            raise BuildError(f"dpkg-deb cannot make {path.name} ({done.stderr.strip()}); see whether {into} has free space")
     return path
 
 
@@ -49,4 +52,4 @@ def _debian_s(gap: Gap) -> str:
 
 
 def _told(gap: Gap) -> str:
-    return f"{gap.relation}: Debian's {gap.debian} instead" if gap.debian else f"{gap.relation}: nothing"
+    return f"{gap.relation}: {gap.instead}"

@@ -57,21 +57,22 @@ static json_t *status_json(struct api *api) {
 	for (size_t i = 0; i < count; i++) json_array_append_new(listening, address_json(&addresses[i]));
 	char version[40];
 	snprintf(version, sizeof version, "%d.%d.%d", core_version[0], core_version[1], core_version[2]);
-	json_t *status = json_pack(
-	    "{s:o, s:s, s:b, s:b, s:i, s:i, s:i, s:i, s:s, s:I, s:{s:{s:i, s:b, s:b, s:s, s:o}}}", "address",
-	    hex(node_address(api->node), 10), "publicIdentity", node_public_identity(api->node), "online",
-	    node_online(api->node), "tcpFallbackActive", 0, "versionMajor", core_version[0], "versionMinor", core_version[1],
-	    "versionRev", core_version[2], "versionBuild", 0, "version", version, "clock", (json_int_t)now_ms(), "config",
-	    "settings", "primaryPort", (int)node_port(api->node), "allowTcpFallbackRelay", 0, "portMappingEnabled", 0,
-	    "softwareUpdate", "disable", "listeningOn", listening);
+	json_t *status = json_pack("{s:o, s:s, s:b, s:b, s:i, s:i, s:i, s:i, s:s, s:I, s:{s:{s:i, s:b, s:b, s:s, s:o}}}",
+	                           "address", hex(node_address(api->node), 10), "publicIdentity",
+	                           node_public_identity(api->node), "online", node_online(api->node), "tcpFallbackActive", 0,
+	                           "versionMajor", core_version[0], "versionMinor", core_version[1], "versionRev",
+	                           core_version[2], "versionBuild", 0, "version", version, "clock", (json_int_t)now_ms(),
+	                           "config", "settings", "primaryPort", (int)node_port(api->node), "allowTcpFallbackRelay", 0,
+	                           "portMappingEnabled", 0, "softwareUpdate", "disable", "listeningOn", listening);
 	json_object_set_new(status, "unreadHello", unread_json(api));
 	json_object_set_new(status, "underlay", underlay_json(api));
 	return status;
 }
 
 static json_t *network_json(struct api *api, const struct core_network *network) {
-	static const char *const states[] = {"REQUESTING_CONFIGURATION", "OK",         "ACCESS_DENIED",  "NOT_FOUND",
-	                                     "PORT_ERROR",               "CLIENT_TOO_OLD", "AUTHENTICATION_REQUIRED"};
+	static const char *const states[] = {
+		"REQUESTING_CONFIGURATION", "OK", "ACCESS_DENIED", "NOT_FOUND", "PORT_ERROR", "CLIENT_TOO_OLD",
+		"AUTHENTICATION_REQUIRED"};
 	unsigned int state = (unsigned int)network->status;
 	char device[IFNAMSIZ], mac[20], name[129];
 	networks_device(node_networks(api->node), network->nwid, device);
@@ -103,14 +104,14 @@ static json_t *peer_json(const struct core_peer *peer) {
 		json_array_append_new(paths, json_pack("{s:o, s:I, s:I, s:I, s:b, s:b, s:b}", "address",
 		                                       address_json(&path->address), "lastSend", (json_int_t)path->last_send,
 		                                       "lastReceive", (json_int_t)path->last_receive, "trustedPathId",
-		                                       (json_int_t)path->trusted_path_id, "active", path->expired == 0,
-		                                       "expired", path->expired != 0, "preferred", path->preferred != 0));
+		                                       (json_int_t)path->trusted_path_id, "active", path->expired == 0, "expired",
+		                                       path->expired != 0, "preferred", path->preferred != 0));
 	}
 	return json_pack("{s:o, s:i, s:i, s:i, s:s, s:i, s:s, s:b, s:b, s:o}", "address", hex(peer->address, 10),
 	                 "versionMajor", peer->version[0], "versionMinor", peer->version[1], "versionRev", peer->version[2],
 	                 "version", version, "latency", peer->latency, "role",
-	                 peer->role >= 0 && peer->role <= 2 ? roles[peer->role] : "LEAF", "isBonded", 0, "tunneled", 0,
-	                 "paths", paths);
+	                 peer->role >= 0 && peer->role <= 2 ? roles[peer->role] : "LEAF", "isBonded", 0, "tunneled", 0, "paths",
+	                 paths);
 }
 
 /* All networks, or the one asked for; NULL when there is no such. */
@@ -154,7 +155,8 @@ static json_t *answer(struct api *api, const char *method, const char *path, uns
 	else if (path_id(path, "/network/", 16, &id)) {
 		if (post && id && !networks_join(node_networks(api->node), id)) *code = 500;
 		else if (get || post) result = networks_json(api, &id);
-		else if (strcmp(method, "DELETE") == 0 && networks_leave(node_networks(api->node), id)) result = json_pack("{s:b}", "result", 1);
+		else if (strcmp(method, "DELETE") == 0 && networks_leave(node_networks(api->node), id))
+			result = json_pack("{s:b}", "result", 1);
 	}
 	io_flush(NULL); /* a join sends from this thread */
 	if (result) *code = 200;
@@ -179,8 +181,9 @@ static bool may_ask(const struct api *api, struct MHD_Connection *connection) {
 static enum MHD_Result send_answer(struct MHD_Connection *connection, unsigned int code, json_t *json) {
 	char *text = json ? json_dumps(json, JSON_INDENT(1)) : NULL;
 	json_decref(json);
-	struct MHD_Response *response = text ? MHD_create_response_from_buffer(strlen(text), text, MHD_RESPMEM_MUST_FREE)
-	                                     : MHD_create_response_from_buffer(2, (void *)(uintptr_t)"{}", MHD_RESPMEM_PERSISTENT);
+	struct MHD_Response *response =
+		text ? MHD_create_response_from_buffer(strlen(text), text, MHD_RESPMEM_MUST_FREE)
+			 : MHD_create_response_from_buffer(2, (void *)(uintptr_t) "{}", MHD_RESPMEM_PERSISTENT);
 	MHD_add_response_header(response, MHD_HTTP_HEADER_CONTENT_TYPE, "application/json");
 	enum MHD_Result result = MHD_queue_response(connection, code, response);
 	MHD_destroy_response(response);

@@ -14,9 +14,7 @@
 #include <string.h>
 #include <unistd.h>
 
-int caller_open(void) {
-	return socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, NETLINK_SOCK_DIAG);
-}
+int caller_open(void) { return socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, NETLINK_SOCK_DIAG); }
 
 static void put_address(const struct sockaddr *address, __be16 *port, __be32 where[4]) {
 	if (address->sa_family == AF_INET) {
@@ -35,8 +33,9 @@ enum caller caller_user(int netlink, const struct sockaddr *own, const struct so
 	struct {
 		struct nlmsghdr header;
 		struct inet_diag_req_v2 body;
-	} question = {.header = {.nlmsg_len = sizeof question, .nlmsg_type = SOCK_DIAG_BY_FAMILY, .nlmsg_flags = NLM_F_REQUEST},
-	              .body = {.sdiag_family = (unsigned char)own->sa_family, .sdiag_protocol = IPPROTO_TCP, .idiag_states = ~0u}};
+	} question = {
+		.header = {.nlmsg_len = sizeof question, .nlmsg_type = SOCK_DIAG_BY_FAMILY, .nlmsg_flags = NLM_F_REQUEST},
+		.body = {.sdiag_family = (unsigned char)own->sa_family, .sdiag_protocol = IPPROTO_TCP, .idiag_states = ~0u}};
 	struct inet_diag_sockid *id = &question.body.id;
 	put_address(own, &id->idiag_sport, id->idiag_src);
 	put_address(other, &id->idiag_dport, id->idiag_dst);
@@ -56,7 +55,8 @@ enum caller caller_user(int netlink, const struct sockaddr *own, const struct so
 	const struct inet_diag_msg *found = NLMSG_DATA(&answer.header);
 	if (length < (ssize_t)NLMSG_LENGTH(sizeof *found)) return CALLER_UNKNOWN;
 	/* A socket that its process has closed belongs to nobody, and the kernel says 0; so it does of a listener there. */
-	if (found->id.idiag_dport != id->idiag_dport || found->idiag_state == TCP_LISTEN || !found->idiag_inode) return CALLER_GONE;
+	if (found->id.idiag_dport != id->idiag_dport || found->idiag_state == TCP_LISTEN || !found->idiag_inode)
+		return CALLER_GONE;
 	*user = found->idiag_uid;
 	return CALLER_KNOWN;
 }
@@ -102,7 +102,8 @@ static bool socket_at(const char *table, unsigned int port, bool listening, unsi
 	bool found = false;
 	while (!found && file && fgets(line, sizeof line, file)) {
 		unsigned int at, state;
-		if (sscanf(line, " %*d: %*[0-9A-F]:%X %*s %X %*s %*s %*s %u %*d %lu", &at, &state, user, inode) != 4 || at != port) continue;
+		if (sscanf(line, " %*d: %*[0-9A-F]:%X %*s %X %*s %*s %*s %u %*d %lu", &at, &state, user, inode) != 4 || at != port)
+			continue;
 		found = !listening || state == TCP_LISTEN;
 	}
 	if (file) fclose(file);
@@ -126,7 +127,9 @@ void port_holder(const char *protocol, unsigned int port, char *text, size_t siz
 	char who[64];
 	if (pid) snprintf(who, sizeof who, "%s (pid %ld)", name, pid);
 	else snprintf(who, sizeof who, "another program");
-	struct passwd *entry = getpwuid(user);
-	if (entry) snprintf(text, size, "%s of user %s", who, entry->pw_name);
+	struct passwd space, *entry = NULL;
+	char texts[4096];
+	if (getpwuid_r(user, &space, texts, sizeof texts, &entry) == 0 && entry)
+		snprintf(text, size, "%s of user %s", who, entry->pw_name);
 	else snprintf(text, size, "%s of user %u", who, user);
 }

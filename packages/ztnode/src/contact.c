@@ -13,7 +13,7 @@
 #define LOOK_MS 250        /* between two looks, and */
 #define LOOK_CROWD_MS 1000 /* where there are more peers than */
 #define CROWD 64
-#define LOOK_BUSY_MS 50    /* between two looks while a question is open or a hint was given */
+#define LOOK_BUSY_MS 50 /* between two looks while a question is open or a hint was given */
 #define HINTS 32
 #define PLACES 4
 
@@ -35,12 +35,12 @@
 struct shared_pointer {
 	void *object;
 };
-struct shared_pointer *topology_get_peer(struct shared_pointer *result, void *topology, void *thread, const uint64_t *address)
-    __asm__("_ZN8ZeroTier8Topology7getPeerEPvRKNS_7AddressE");
-void peer_send_hello(void *peer, void *thread, int64_t socket, const struct sockaddr_storage *to, int64_t now)
-    __asm__("_ZN8ZeroTier4Peer9sendHELLOEPvlRKNS_11InetAddressEl");
-void peer_reset(void *peer, void *thread, int scope, int family, int64_t now)
-    __asm__("_ZN8ZeroTier4Peer16resetWithinScopeEPvNS_11InetAddress7IpScopeEil");
+struct shared_pointer *topology_get_peer(struct shared_pointer *result, void *topology, void *thread,
+                                         const uint64_t *address) __asm__("_ZN8ZeroTier8Topology7getPeerEPvRKNS_7AddressE");
+void peer_send_hello(void *peer, void *thread, int64_t socket, const struct sockaddr_storage *to,
+                     int64_t now) __asm__("_ZN8ZeroTier4Peer9sendHELLOEPvlRKNS_11InetAddressEl");
+void peer_reset(void *peer, void *thread, int scope, int family,
+                int64_t now) __asm__("_ZN8ZeroTier4Peer16resetWithinScopeEPvNS_11InetAddress7IpScopeEil");
 void peer_destroy(void *peer) __asm__("_ZN8ZeroTier4PeerD1Ev");
 
 struct hint {
@@ -162,7 +162,8 @@ static const struct core_path *preferred_of(const struct core_peer *peer) {
 	return NULL;
 }
 
-static void hello(void *object, const struct settings *settings, int64_t socket, const struct sockaddr_storage *to, int64_t now) {
+static void hello(void *object, const struct settings *settings, int64_t socket, const struct sockaddr_storage *to,
+                  int64_t now) {
 	if (to->ss_family && !address_excluded(settings, to)) peer_send_hello(object, NULL, socket, to, now);
 }
 
@@ -200,7 +201,8 @@ static void look_at(struct contact *contact, const struct settings *settings, co
 		known->places[0] = path->address;
 	}
 	/* Roots of a planet are many people's and looked for by the core; a moon is somebody's own choice, as an address is. */
-	bool ours = is_configured(settings, peer->address) || (peer->role == CORE_ROLE_MOON && (known->told || known->places[0].ss_family));
+	bool ours = is_configured(settings, peer->address) ||
+	            (peer->role == CORE_ROLE_MOON && (known->told || known->places[0].ss_family));
 	int todo = recovery_look(&known->watch, &seen, ours, hinted, now);
 	contact->busy |= known->watch.asked != 0 || hinted;
 	void *object = todo ? peer_of(contact, peer->address) : NULL;

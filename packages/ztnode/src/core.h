@@ -123,12 +123,11 @@ static_assert(sizeof(struct core_callbacks) == 72, "core ABI");
 
 int ZT_Node_new(core_node **node, void *uptr, void *tptr, const struct core_callbacks *callbacks, int64_t now);
 void ZT_Node_delete(core_node *node);
-int ZT_Node_processWirePacket(core_node *node, void *tptr, int64_t now, int64_t socket,
-                              const struct sockaddr_storage *from, const void *data, unsigned int length,
-                              volatile int64_t *deadline);
+int ZT_Node_processWirePacket(core_node *node, void *tptr, int64_t now, int64_t socket, const struct sockaddr_storage *from,
+                              const void *data, unsigned int length, volatile int64_t *deadline);
 int ZT_Node_processVirtualNetworkFrame(core_node *node, void *tptr, int64_t now, uint64_t nwid, uint64_t source,
-                                       uint64_t destination, unsigned int ether_type, unsigned int vlan,
-                                       const void *data, unsigned int length, volatile int64_t *deadline);
+                                       uint64_t destination, unsigned int ether_type, unsigned int vlan, const void *data,
+                                       unsigned int length, volatile int64_t *deadline);
 int ZT_Node_processBackgroundTasks(core_node *node, void *tptr, int64_t now, volatile int64_t *deadline);
 int ZT_Node_join(core_node *node, uint64_t nwid, void *uptr, void *tptr);
 int ZT_Node_leave(core_node *node, uint64_t nwid, void **uptr, void *tptr);
@@ -149,11 +148,11 @@ void ZT_version(int *major, int *minor, int *revision);
 /* Inside of the core, under the names that its C++ has in the library: X25519 with SHA-512 over the result, and AES-256
  * (an object of CORE_AES_SIZE bytes, aligned to 16) in its portable form. */
 #define CORE_AES_SIZE 576
-void core_agree(const unsigned char private_key[64], const unsigned char public_key[64], void *key, unsigned int length)
-    __asm__("_ZN8ZeroTier6C255195agreeERKNS0_7PrivateERKNS0_6PublicEPvj");
+void core_agree(const unsigned char private_key[64], const unsigned char public_key[64], void *key,
+                unsigned int length) __asm__("_ZN8ZeroTier6C255195agreeERKNS0_7PrivateERKNS0_6PublicEPvj");
 void core_aes_init(void *aes, const unsigned char key[32]) __asm__("_ZN8ZeroTier3AES8p_initSWEPKh");
-void core_aes_encrypt(const void *aes, const unsigned char in[16], unsigned char out[16])
-    __asm__("_ZNK8ZeroTier3AES11p_encryptSWEPKhPh");
+void core_aes_encrypt(const void *aes, const unsigned char in[16],
+                      unsigned char out[16]) __asm__("_ZNK8ZeroTier3AES11p_encryptSWEPKhPh");
 
 /* Its packets: CORE_PACKET_MAX bytes, then their number that is in use. */
 #define CORE_PACKET_MAX 10024

@@ -19,7 +19,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define KEPT 32     /* as many as the core's receive queue holds */
+#define KEPT 32      /* as many as the core's receive queue holds */
 #define KEPT_MS 6000 /* it gives up after 5000 */
 enum { ID_BYTES = 8, HEADER = 28 };
 

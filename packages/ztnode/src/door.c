@@ -16,7 +16,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#define RETRY_MS 1000 /* between two tries to have a TCP port that is taken */
+#define RETRY_MS 1000   /* between two tries to have a TCP port that is taken */
 #define CLOSE_SECONDS 3 /* for connections to end by themselves */
 #define DOORS 3
 #define NOBODY_KNOWN ((uid_t)-1) /* a user that the kernel does not tell; all of them share one user's places */
@@ -39,9 +39,9 @@ struct door {
 	} address;
 	socklen_t length;
 	struct MHD_Daemon *daemon;
-	bool waits;    /* for its port, which another program has */
-	int netlink;   /* asks who calls; -1 where the kernel does not tell */
-	uid_t judged;  /* the user of the connection that is being accepted: of the thread of the daemon alone */
+	bool waits;   /* for its port, which another program has */
+	int netlink;  /* asks who calls; -1 where the kernel does not tell */
+	uid_t judged; /* the user of the connection that is being accepted: of the thread of the daemon alone */
 	struct seat seats[DOOR_PLACES];
 };
 
@@ -88,6 +88,13 @@ static enum MHD_Result on_knock(void *context, const struct sockaddr *caller, so
 	return strangers < DOOR_STRANGERS && same < DOOR_PER_USER ? MHD_YES : MHD_NO;
 }
 
+/* With the lock held. NULL when all are taken. */
+static struct seat *free_seat(struct door *door) {
+	for (size_t i = 0; i < DOOR_PLACES; i++)
+		if (!door->seats[i].used) return &door->seats[i];
+	return NULL;
+}
+
 static void sit_down(struct door *door, struct MHD_Connection *connection, void **place) {
 	const union MHD_ConnectionInfo *info = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
 	if (!info) return;
@@ -99,12 +106,9 @@ static void sit_down(struct door *door, struct MHD_Connection *connection, void 
 		user = known ? caller.uid : NOBODY_KNOWN;
 	}
 	pthread_mutex_lock(&door->all->lock);
-	for (size_t i = 0; i < DOOR_PLACES && !*place; i++) {
-		struct seat *seat = &door->seats[i];
-		if (seat->used) continue;
-		*seat = (struct seat){true, false, info->connect_fd, user, clock_ms(), door};
-		*place = seat;
-	}
+	struct seat *seat = free_seat(door);
+	if (seat) *seat = (struct seat){true, false, info->connect_fd, user, clock_ms(), door};
+	*place = seat;
 	if (door->all->closing) shutdown(info->connect_fd, SHUT_RDWR);
 	pthread_cond_signal(&door->all->change);
 	pthread_mutex_unlock(&door->all->lock);
@@ -150,7 +154,7 @@ static int listen_at(struct door *door) {
 	if (fd < 0) return -1;
 	int yes = 1;
 	if (is_local(door)) {
-		fchmod(fd, 0600); /* the name gets the mode that the socket has now */
+		fchmod(fd, 0600);                     /* the name gets the mode that the socket has now */
 		unlink(door->address.local.sun_path); /* of a process that was killed; the lock of the home says that it is gone */
 	} else {
 		setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes); /* over connections that have just ended */
@@ -168,10 +172,11 @@ static bool open_door(struct door *door) {
 	int fd = listen_at(door);
 	if (fd < 0) return false;
 	door->daemon = MHD_start_daemon(
-	    MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_POLL | (door->address.any.sa_family == AF_INET6 ? MHD_USE_IPv6 : 0), 0,
-	    on_knock, door, door->all->on_request, door->all->context, MHD_OPTION_LISTEN_SOCKET, fd, MHD_OPTION_CONNECTION_LIMIT,
-	    (unsigned int)DOOR_PLACES, MHD_OPTION_CONNECTION_TIMEOUT, (unsigned int)DOOR_SECONDS, MHD_OPTION_NOTIFY_CONNECTION,
-	    on_connection, door, MHD_OPTION_NOTIFY_COMPLETED, door->all->on_end, door->all->context, MHD_OPTION_END);
+		MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_POLL | (door->address.any.sa_family == AF_INET6 ? MHD_USE_IPv6 : 0), 0,
+		on_knock, door, door->all->on_request, door->all->context, MHD_OPTION_LISTEN_SOCKET, fd,
+		MHD_OPTION_CONNECTION_LIMIT, (unsigned int)DOOR_PLACES, MHD_OPTION_CONNECTION_TIMEOUT, (unsigned int)DOOR_SECONDS,
+		MHD_OPTION_NOTIFY_CONNECTION, on_connection, door, MHD_OPTION_NOTIFY_COMPLETED, door->all->on_end,
+		door->all->context, MHD_OPTION_END);
 	if (door->daemon) return true;
 	close(fd);
 	errno = ENOMEM;
@@ -255,11 +260,11 @@ static bool open_local(struct door *door, const char *home) {
 
 /* Whether there is a way in over TCP, or will be; false when there is none and `alone` says that it has to be. */
 static bool open_tcp(struct doors *doors, bool alone) {
-	doors->door[1].address.v4 =
-	    (struct sockaddr_in){.sin_family = AF_INET, .sin_port = htons((uint16_t)doors->port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+	doors->door[1].address.v4 = (struct sockaddr_in){
+		.sin_family = AF_INET, .sin_port = htons((uint16_t)doors->port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
 	doors->door[1].length = sizeof doors->door[1].address.v4;
-	doors->door[2].address.v6 =
-	    (struct sockaddr_in6){.sin6_family = AF_INET6, .sin6_port = htons((uint16_t)doors->port), .sin6_addr = IN6ADDR_LOOPBACK_INIT};
+	doors->door[2].address.v6 = (struct sockaddr_in6){
+		.sin6_family = AF_INET6, .sin6_port = htons((uint16_t)doors->port), .sin6_addr = IN6ADDR_LOOPBACK_INIT};
 	doors->door[2].length = sizeof doors->door[2].address.v6;
 	bool taken = false;
 	for (size_t i = 1; i < DOORS; i++) {

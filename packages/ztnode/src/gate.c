@@ -13,6 +13,12 @@ enum { VERB_MASK = 0x1f, VERB_HELLO = 1, FLAGS_MASK = 0xf8, HELLO_TIME = 33, HEL
 
 #define GUESTS 1024
 
+/* How many strangers' addresses become guests a second and at once, and what all guests together may send. */
+struct limits {
+	double guests, guests_at_once, packets, packets_at_once;
+};
+static const struct limits open_limits = {20, 200, 2000, 500}, closed_limits = {20, 64, 10000, 2000};
+
 /* An address with port, comparable as bytes. */
 struct place {
 	uint16_t family, port;
@@ -51,7 +57,7 @@ struct gate {
 	struct gate_counts counts; /* accessed atomically */
 };
 
-static void set_limits(struct gate *gate, struct gate_limits limits) {
+static void set_limits(struct gate *gate, struct limits limits) {
 	gate->places = (struct bucket){limits.guests, limits.guests_at_once, limits.guests_at_once};
 	gate->packets = (struct bucket){limits.packets, limits.packets_at_once, limits.packets_at_once};
 }
@@ -60,7 +66,7 @@ struct gate *gate_new(uint64_t self, uint64_t seed) {
 	struct gate *gate = calloc(1, sizeof *gate);
 	gate->self = self;
 	gate->seed = seed | 1;
-	set_limits(gate, GATE_OPEN_LIMITS);
+	set_limits(gate, open_limits);
 	return gate;
 }
 
@@ -77,7 +83,7 @@ void gate_close(struct gate *gate, const uint64_t *remotes, size_t count, gate_a
 	qsort(gate->remotes, count, sizeof *gate->remotes, by_node);
 	gate->authentic = authentic;
 	gate->context = context;
-	set_limits(gate, GATE_CLOSED_LIMITS);
+	set_limits(gate, closed_limits);
 }
 
 void gate_free(struct gate *gate) {
@@ -92,9 +98,9 @@ bool gate_closed(const struct gate *gate) { return gate->closed; }
 
 struct gate_counts gate_counts(const struct gate *gate) {
 	return (struct gate_counts){
-	    __atomic_load_n(&gate->counts.foreign, __ATOMIC_RELAXED),
-	    __atomic_load_n(&gate->counts.forged, __ATOMIC_RELAXED),
-	    __atomic_load_n(&gate->counts.strangers, __ATOMIC_RELAXED),
+		__atomic_load_n(&gate->counts.foreign, __ATOMIC_RELAXED),
+		__atomic_load_n(&gate->counts.forged, __ATOMIC_RELAXED),
+		__atomic_load_n(&gate->counts.strangers, __ATOMIC_RELAXED),
 	};
 }
 
@@ -151,7 +157,8 @@ static bool is_known(struct gate *gate, const struct place *place) {
 	}
 	if (same_place(&gate->last, place)) return true;
 	if (!gate->known) return false;
-	for (size_t at = hash_of(gate, place) & gate->known->mask; gate->known->slots[at].family; at = (at + 1) & gate->known->mask)
+	for (size_t at = hash_of(gate, place) & gate->known->mask; gate->known->slots[at].family;
+	     at = (at + 1) & gate->known->mask)
 		if (same_place(&gate->known->slots[at], place)) {
 			gate->last = *place;
 			return true;
@@ -188,7 +195,8 @@ static void take_in(struct guest *guest, const struct place *place, int64_t now)
 	*guest = (struct guest){*place, now + GATE_GUEST_MS, true};
 }
 
-static bool receive_stranger(struct gate *gate, struct guest *guest, const struct place *place, bool may_come, int64_t now) {
+static bool receive_stranger(struct gate *gate, struct guest *guest, const struct place *place, bool may_come,
+                             int64_t now) {
 	double seconds = (double)(now - gate->filled) / 1000;
 	if (seconds < 0 || seconds >= 0.001) {
 		fill(&gate->places, seconds < 0 ? 0 : seconds);

@@ -18,13 +18,6 @@
 #include <stdint.h>
 #include <sys/socket.h>
 
-/* How many strangers' addresses become guests a second and at once, and what all guests together may send. */
-struct gate_limits {
-	double guests, guests_at_once, packets, packets_at_once;
-};
-#define GATE_CLOSED_LIMITS (struct gate_limits){20, 64, 10000, 2000}
-#define GATE_OPEN_LIMITS (struct gate_limits){20, 200, 2000, 500}
-
 #define GATE_GUEST_MS 5000
 
 struct gate_counts {

@@ -13,8 +13,8 @@
 #define KEY_SIZE 32
 #define LOOK_MS 10000
 #define SAY_MS 60000
-#define SAY_LEAST 1000           /* packets kept out in that time that are worth a line */
-#define SLACK (4 << 20)          /* bytes that are free and not given back, at most */
+#define SAY_LEAST 1000  /* packets kept out in that time that are worth a line */
+#define SLACK (4 << 20) /* bytes that are free and not given back, at most */
 
 struct guard {
 	struct gate *gate;
@@ -109,5 +109,7 @@ void guard_look(struct guard *guard, int64_t now) {
 	guard->told = all;
 }
 
-struct gate_counts guard_counts(const struct guard *guard) { return gate_counts(guard->gate); }
+struct gate_counts guard_counts(const struct guard *guard) {
+	return gate_counts(guard->gate);
+}
 bool guard_closed(const struct guard *guard) { return gate_closed(guard->gate); }

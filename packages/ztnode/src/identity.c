@@ -50,7 +50,8 @@ static void keep(core_node *node, void *user, void *thread, int type, const uint
 	into[length] = 0;
 }
 
-static int nothing(core_node *node, void *user, void *thread, int type, const uint64_t id[2], void *data, unsigned int size) {
+static int nothing(core_node *node, void *user, void *thread, int type, const uint64_t id[2], void *data,
+                   unsigned int size) {
 	(void)node, (void)user, (void)thread, (void)type, (void)id, (void)data, (void)size;
 	return -1;
 }

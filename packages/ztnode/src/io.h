@@ -19,8 +19,8 @@
 
 struct underlay;
 
-typedef void packet_handler(void *context, int64_t socket, const struct sockaddr_storage *from,
-                            const unsigned char *packet, size_t length);
+typedef void packet_handler(void *context, int64_t socket, const struct sockaddr_storage *from, const unsigned char *packet,
+                            size_t length);
 
 struct underlay *underlay_open(unsigned int port);
 /* Bind to every address that the settings allow, drop sockets whose address has gone. True when something

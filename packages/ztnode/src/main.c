@@ -27,12 +27,11 @@ static void on_signal(int number) {
 }
 
 static int usage(FILE *out) {
-	fprintf(out,
-	        "Usage: ztnode [-U] [-pPORT] HOME       run a node in HOME\n"
-	        "       ztnode -i generate SECRET PUBLIC make an identity\n"
-	        "       ztnode -i getpublic SECRET       print its public part\n"
-	        "       ztnode -v | -h                   version, this text\n"
-	        "-U is taken for zerotier-one's sake: ztnode never changes its user.\n");
+	fprintf(out, "Usage: ztnode [-U] [-pPORT] HOME       run a node in HOME\n"
+	             "       ztnode -i generate SECRET PUBLIC make an identity\n"
+	             "       ztnode -i getpublic SECRET       print its public part\n"
+	             "       ztnode -v | -h                   version, this text\n"
+	             "-U is taken for zerotier-one's sake: ztnode never changes its user.\n");
 	return out == stdout ? 0 : 1;
 }
 

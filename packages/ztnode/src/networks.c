@@ -84,7 +84,8 @@ bool networks_leave(struct networks *networks, uint64_t nwid) {
 		drop(networks, network);
 		char path[4096];
 		snprintf(path, sizeof path, "%s/networks.d/%016llx.conf", networks->host->home, (unsigned long long)nwid);
-		unlink(path); /* the core has it deleted, too; but one that it has just got a configuration for may be written again */
+		/* The core has it deleted, too; but one that it has just got a configuration for may be written again. */
+		unlink(path);
 	}
 	pthread_mutex_unlock(&networks->changing);
 	return network != NULL;

@@ -24,8 +24,8 @@
 #include <unistd.h>
 
 #define SETTINGS_LIMIT (1 << 20)
-#define LOOP_MS 250      /* the longest sleep of the main loop */
-#define LOOK_MS 2000     /* how often files and multicast groups are looked at without an event */
+#define LOOP_MS 250  /* the longest sleep of the main loop */
+#define LOOK_MS 2000 /* how often files and multicast groups are looked at without an event */
 
 struct node {
 	core_node *core;
@@ -134,8 +134,8 @@ static void packet_in(void *context, int64_t socket, const struct sockaddr_stora
 	unsigned char plain[HELLO_MAX];
 	size_t opened = hello_is_encrypted(packet, length) ? hello_open(node->hello, packet, length, plain, now_ms()) : 0;
 	if (opened) packet = plain, length = opened;
-	int result = ZT_Node_processWirePacket(node->core, NULL, now_ms(), socket, from, packet, (unsigned int)length,
-	                                       &node->deadline);
+	int result =
+		ZT_Node_processWirePacket(node->core, NULL, now_ms(), socket, from, packet, (unsigned int)length, &node->deadline);
 	if (result >= 100 && result < 1000) {
 		say("the core failed with code %d", result);
 		node_stop(node);
@@ -213,7 +213,8 @@ static void look_around(struct node *node) {
 
 static int open_netlink(void) {
 	int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, NETLINK_ROUTE);
-	struct sockaddr_nl address = {.nl_family = AF_NETLINK, .nl_groups = RTMGRP_LINK | RTMGRP_IPV4_IFADDR | RTMGRP_IPV6_IFADDR};
+	struct sockaddr_nl address = {.nl_family = AF_NETLINK,
+	                              .nl_groups = RTMGRP_LINK | RTMGRP_IPV4_IFADDR | RTMGRP_IPV6_IFADDR};
 	if (fd >= 0) bind(fd, (struct sockaddr *)&address, sizeof address);
 	return fd;
 }
@@ -264,7 +265,7 @@ static void orbit_known(struct node *node) {
 }
 
 static bool open_core(struct node *node) {
-	static const struct core_callbacks callbacks = {0,          on_state_put, on_state_get,  on_wire_send, on_frame,
+	static const struct core_callbacks callbacks = {0,          on_state_put, on_state_get,  on_wire_send,  on_frame,
 	                                                on_network, on_event,     on_path_check, on_path_lookup};
 	if (ZT_Node_new(&node->core, node, NULL, &callbacks, now_ms()) != CORE_OK || node->identity_lost) {
 		say("the node cannot be started in %s; its identity is unusable or the disk refuses", node->home);
@@ -368,8 +369,14 @@ unsigned int node_port(const struct node *node) { return node->port; }
 uint64_t node_address(const struct node *node) { return node->address; }
 const char *node_public_identity(const struct node *node) { return node->public_identity; }
 bool node_online(const struct node *node) { return node->online; }
-struct underlay *node_underlay(struct node *node) { return node->underlay; }
-struct hello *node_hello(struct node *node) { return node->hello; }
+struct underlay *node_underlay(struct node *node) {
+	return node->underlay;
+}
+struct hello *node_hello(struct node *node) {
+	return node->hello;
+}
 const struct guard *node_guard(const struct node *node) { return node->guard; }
 
-struct networks *node_networks(struct node *node) { return node->networks; }
+struct networks *node_networks(struct node *node) {
+	return node->networks;
+}

@@ -18,20 +18,19 @@ typedef void frame_sink(void *context, const struct virtio_net_hdr *header, cons
 
 /* Cut what was read from the TAP into frames for the core: completes the checksum, or makes one frame per
  * segment. `frame` is changed. False for a malformed header, and then nothing was given to the sink. */
-bool frame_split(const struct virtio_net_hdr *header, unsigned char *frame, size_t length, frame_sink *sink,
-                 void *context);
+bool frame_split(const struct virtio_net_hdr *header, unsigned char *frame, size_t length, frame_sink *sink, void *context);
 
 /* Frames of some flows that wait to be joined. Zeroed memory is an empty one. */
 #define JOIN_FLOWS 8
 struct join_flow {
 	bool used;
-	bool closed;       /* nothing may be appended any more */
+	bool closed; /* nothing may be appended any more */
 	unsigned int count;
-	size_t header;     /* bytes of Ethernet, IP and TCP header */
-	size_t ip;         /* bytes of IP header */
-	size_t segment;    /* payload bytes of all but the last */
-	size_t length;     /* of data */
-	uint32_t next;     /* TCP sequence number that continues it */
+	size_t header;  /* bytes of Ethernet, IP and TCP header */
+	size_t ip;      /* bytes of IP header */
+	size_t segment; /* payload bytes of all but the last */
+	size_t length;  /* of data */
+	uint32_t next;  /* TCP sequence number that continues it */
 	unsigned char data[FRAME_MAX];
 };
 struct joiner {

@@ -18,7 +18,8 @@ static int give_up(struct watch *watch, int64_t now) {
 }
 
 int recovery_look(struct watch *watch, const struct preferred_path *path, bool configured, bool hinted, int64_t now) {
-	if (now < watch->waiting || now < watch->asked_last || now < watch->searched || now < watch->down || now < watch->hinted)
+	if (now < watch->waiting || now < watch->asked_last || now < watch->searched || now < watch->down ||
+	    now < watch->hinted)
 		*watch = (struct watch){.node = watch->node}; /* the clock was set back */
 	if (hinted) watch->hinted = now;
 	if (!path->found) return look_for_it(watch, configured, now);

@@ -10,15 +10,15 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define RECOVERY_SILENT 1000  /* unanswered for so long: ask */
-#define RECOVERY_HINTED 250   /* the same where the peer was heard from another address in the last */
+#define RECOVERY_SILENT 1000 /* unanswered for so long: ask */
+#define RECOVERY_HINTED 250  /* the same where the peer was heard from another address in the last */
 #define RECOVERY_HINT 2000
-#define RECOVERY_IDLE 5000    /* a configured peer that says nothing is asked so often; it keeps NATs open too */
-#define RECOVERY_AGAIN 300    /* between two questions */
-#define RECOVERY_ANSWER 600   /* time for an answer */
-#define RECOVERY_EAGER 500    /* between two searches at first … */
+#define RECOVERY_IDLE 5000  /* a configured peer that says nothing is asked so often; it keeps NATs open too */
+#define RECOVERY_AGAIN 300  /* between two questions */
+#define RECOVERY_ANSWER 600 /* time for an answer */
+#define RECOVERY_EAGER 500  /* between two searches at first … */
 #define RECOVERY_EAGER_FOR 10000
-#define RECOVERY_STEADY 2000  /* … and later */
+#define RECOVERY_STEADY 2000 /* … and later */
 
 /* The path that the core prefers for a peer; `found` is false where it has none. */
 struct preferred_path {

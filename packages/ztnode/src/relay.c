@@ -17,8 +17,8 @@ struct shared_pointer;
 typedef struct shared_pointer *upstream_function(struct shared_pointer *result, void *topology);
 
 struct shared_pointer *relay_upstream(struct shared_pointer *result, void *topology) __asm__(UPSTREAM);
-struct shared_pointer *relay_get_peer(struct shared_pointer *result, void *topology, void *thread, const uint64_t *address)
-    __asm__("_ZN8ZeroTier8Topology7getPeerEPvRKNS_7AddressE");
+struct shared_pointer *relay_get_peer(struct shared_pointer *result, void *topology, void *thread,
+                                      const uint64_t *address) __asm__("_ZN8ZeroTier8Topology7getPeerEPvRKNS_7AddressE");
 
 static uint64_t chosen; /* node address, 0: none; accessed atomically */
 static upstream_function *original;

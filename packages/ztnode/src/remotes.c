@@ -58,7 +58,8 @@ int remotes_read(const char *home, uint64_t self, struct remote_identity *remote
 	struct dirent *entry;
 	while (good && directory && (entry = readdir(directory))) {
 		uint64_t world;
-		if (strlen(entry->d_name) != 21 || strcmp(entry->d_name + 16, ".moon") != 0 || !parse_hex(entry->d_name, 16, &world))
+		if (strlen(entry->d_name) != 21 || strcmp(entry->d_name + 16, ".moon") != 0 ||
+		    !parse_hex(entry->d_name, 16, &world))
 			continue;
 		good = count < most && read_moon(home, entry->d_name, &remotes[count]);
 		count += good;

@@ -39,8 +39,7 @@ static void read_settings(struct settings *settings, json_t *object) {
 	json_t *item;
 	json_array_foreach(json_object_get(object, "bind"), index, item) {
 		if (settings->bind_count == MAX_BINDS) break;
-		if (json_is_string(item) &&
-		    parse_address(json_string_value(item), '/', &settings->binds[settings->bind_count]))
+		if (json_is_string(item) && parse_address(json_string_value(item), '/', &settings->binds[settings->bind_count]))
 			settings->bind_count++;
 	}
 	/* Not one of zerotier-one's: whole names, where the prefixes of the others could not all be told beforehand. */

@@ -40,7 +40,8 @@ struct settings {
 struct settings *settings_parse(const char *text, size_t length, char *reason, size_t reason_size);
 void settings_free(struct settings *settings);
 
-/* Whether a device is not the underlay: its name begins with a built-in or configured prefix, or is not one of those allowed. */
+/* Whether a device is not the underlay: its name begins with a built-in or configured prefix, or is not one of those
+ * allowed. */
 bool interface_excluded(const struct settings *settings, const char *name);
 /* Whether an address must never be taken for the underlay. */
 bool address_excluded(const struct settings *settings, const struct sockaddr_storage *address);

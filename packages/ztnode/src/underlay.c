@@ -27,8 +27,8 @@
 #define RECEIVE_SIZE 65536
 #define SEND_MESSAGES 64
 #define SEND_BYTES (256 * 1024)
-#define SEGMENTS_MAX 44 /* below the kernel's 64 and below 64 KiB with 1432-byte packets */
-#define PLAIN_MS 1000     /* without segments for so long after the kernel has refused them, doubled each time … */
+#define SEGMENTS_MAX 44     /* below the kernel's 64 and below 64 KiB with 1432-byte packets */
+#define PLAIN_MS 1000       /* without segments for so long after the kernel has refused them, doubled each time … */
 #define PLAIN_MOST_MS 64000 /* … up to this */
 
 /* Since Linux 3.15; IPV6_PMTUDISC_OMIT has the same number. */
@@ -259,7 +259,8 @@ static void rest_segments(struct underlay *underlay, struct binding *binding, ui
 	__atomic_store_n(&binding->plain_for, pause, __ATOMIC_RELAXED);
 	__atomic_store_n(&binding->plain_until, clock_ms() + pause, __ATOMIC_RELAXED);
 	__atomic_add_fetch(&underlay->refused, 1, __ATOMIC_RELAXED);
-	if (!last) say("%s takes no segments (%s): packets leave one by one, and it is tried again", binding->device, strerror(error));
+	if (!last)
+		say("%s takes no segments (%s): packets leave one by one, and it is tried again", binding->device, strerror(error));
 }
 
 static bool was_refused(struct binding *binding, uint16_t segment) {
@@ -273,7 +274,8 @@ static bool takes_segments(struct binding *binding, uint16_t segment) {
 
 uint64_t underlay_refused(struct underlay *underlay) { return __atomic_load_n(&underlay->refused, __ATOMIC_RELAXED); }
 
-static void send_message(struct underlay *underlay, struct binding *binding, struct message *message, unsigned char *bytes) {
+static void send_message(struct underlay *underlay, struct binding *binding, struct message *message,
+                         unsigned char *bytes) {
 	int fd = binding->fd;
 	uint16_t segment = (uint16_t)message->segment;
 	if (message->packets == 1 || !takes_segments(binding, segment)) {
@@ -286,12 +288,12 @@ static void send_message(struct underlay *underlay, struct binding *binding, str
 		struct cmsghdr align;
 	} control = {{0}};
 	struct msghdr header = {
-	    .msg_name = &message->to,
-	    .msg_namelen = address_size(&message->to),
-	    .msg_iov = &piece,
-	    .msg_iovlen = 1,
-	    .msg_control = control.space,
-	    .msg_controllen = sizeof control.space,
+		.msg_name = &message->to,
+		.msg_namelen = address_size(&message->to),
+		.msg_iov = &piece,
+		.msg_iovlen = 1,
+		.msg_control = control.space,
+		.msg_controllen = sizeof control.space,
 	};
 	struct cmsghdr *item = CMSG_FIRSTHDR(&header);
 	item->cmsg_level = IPPROTO_UDP;
@@ -316,10 +318,10 @@ static unsigned int send_plain_run(int fd, struct gathered *batch, unsigned int 
 		if (message->packets != 1 || message->socket != batch->messages[first].socket) break;
 		pieces[count] = (struct iovec){batch->bytes + message->offset, message->length};
 		headers[count].msg_hdr = (struct msghdr){
-		    .msg_name = &message->to,
-		    .msg_namelen = address_size(&message->to),
-		    .msg_iov = &pieces[count],
-		    .msg_iovlen = 1,
+			.msg_name = &message->to,
+			.msg_namelen = address_size(&message->to),
+			.msg_iov = &pieces[count],
+			.msg_iovlen = 1,
 		};
 		count++;
 	}
@@ -432,12 +434,12 @@ static bool receive_some(struct receiver *r, int fd, int64_t id, packet_handler 
 	for (int i = 0; i < RECEIVE_BATCH; i++) {
 		r->pieces[i] = (struct iovec){r->bytes[i], RECEIVE_SIZE};
 		r->headers[i].msg_hdr = (struct msghdr){
-		    .msg_name = &r->from[i],
-		    .msg_namelen = sizeof r->from[i],
-		    .msg_iov = &r->pieces[i],
-		    .msg_iovlen = 1,
-		    .msg_control = r->control[i].space,
-		    .msg_controllen = sizeof r->control[i].space,
+			.msg_name = &r->from[i],
+			.msg_namelen = sizeof r->from[i],
+			.msg_iov = &r->pieces[i],
+			.msg_iovlen = 1,
+			.msg_control = r->control[i].space,
+			.msg_controllen = sizeof r->control[i].space,
 		};
 	}
 	int count = recvmmsg(fd, r->headers, RECEIVE_BATCH, MSG_DONTWAIT, NULL);

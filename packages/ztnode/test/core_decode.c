@@ -37,14 +37,16 @@ static struct {
 } wire[WIRE];
 static unsigned int wire_begin, wire_end;
 
-static void on_put(core_node *core, void *user, void *thread, int type, const uint64_t id[2], const void *data, int length) {
+static void on_put(core_node *core, void *user, void *thread, int type, const uint64_t id[2], const void *data,
+                   int length) {
 	(void)core, (void)thread, (void)id;
 	struct end *end = user;
 	char *into = type == CORE_STATE_IDENTITY_SECRET ? end->secret : type == CORE_STATE_IDENTITY_PUBLIC ? end->public : NULL;
 	if (into && length > 0 && length < 512) memcpy(into, data, (size_t)length), into[length] = 0;
 }
 
-static int on_get(core_node *core, void *user, void *thread, int type, const uint64_t id[2], void *data, unsigned int size) {
+static int on_get(core_node *core, void *user, void *thread, int type, const uint64_t id[2], void *data,
+                  unsigned int size) {
 	(void)core, (void)thread, (void)id;
 	struct end *end = user;
 	const void *from = type == CORE_STATE_IDENTITY_SECRET   ? (const void *)end->secret
@@ -141,8 +143,9 @@ static void make_planet(struct end *ends) {
 
 static void configure(struct end *end, bool public) {
 	static const char accept_all[] = {1, '\\', '0', 0}; /* the rule ACTION_ACCEPT without fields, escaped */
-	snprintf(end->config, sizeof end->config, "v=7\nnwid=%016llx\nts=1\nctmd=6ddd00\nr=1\nid=%.10s\nf=2\nml=20\nt=%d\nn=test\nmtu=578\nR=%s\n",
-	         NETWORK, end->public, public, accept_all);
+	snprintf(end->config, sizeof end->config,
+	         "v=7\nnwid=%016llx\nts=1\nctmd=6ddd00\nr=1\nid=%.10s\nf=2\nml=20\nt=%d\nn=test\nmtu=578\nR=%s\n", NETWORK,
+	         end->public, public, accept_all);
 	ZT_Node_leave(end->core, NETWORK, NULL, NULL);
 	assert(ZT_Node_join(end->core, NETWORK, end, NULL) == CORE_OK);
 }
@@ -166,8 +169,8 @@ int main(void) {
 
 	const unsigned char frame[40] = {0x45, 0, 0, 40, [39] = 42};
 	for (int i = 0; i < 3; i++)
-		assert(ZT_Node_processVirtualNetworkFrame(b->core, NULL, now_ms(), NETWORK, b->mac, a->mac, 0x0800, 0, frame, sizeof frame,
-		                                          &b->deadline) == CORE_OK);
+		assert(ZT_Node_processVirtualNetworkFrame(b->core, NULL, now_ms(), NETWORK, b->mac, a->mac, 0x0800, 0, frame,
+		                                          sizeof frame, &b->deadline) == CORE_OK);
 	work(ends, 1300); /* two looks at what waits */
 	assert(a->frames == 0);
 	configure(a, true);

@@ -26,7 +26,8 @@ static bool play_dearmor(void *packet, const void *key, const void *aes) {
 	(void)key, (void)aes;
 	int choice = next();
 	struct packet *this = packet;
-	if (choice & 2 && this->length > HEADER && this->length <= CORE_PACKET_MAX) this->bytes[HEADER] ^= (unsigned char)next();
+	if (choice & 2 && this->length > HEADER && this->length <= CORE_PACKET_MAX)
+		this->bytes[HEADER] ^= (unsigned char)next();
 	return choice & 1;
 }
 

@@ -32,9 +32,9 @@ static size_t one(struct gate *gate, const uint8_t *data, size_t size, int64_t *
 	address->sin6_port = (in_port_t)(data[1] << 8 | data[2]);
 	if (data[0] & 2) gate_know(gate, &from, 1);
 	*now += (int8_t)data[3] * 10;
-	unsigned char *packet = malloc(length + 1); /* so that a read beyond its end is seen */
+	unsigned char *packet = malloc(length ? length : 1); /* so that a read beyond its end is seen */
+	if (!packet) abort();
 	memcpy(packet, data + 6, length);
-	packet = realloc(packet, length ? length : 1);
 	if (data[0] & 4 && length >= 18) memcpy(packet + 8, "\x11\x11\x11\x11\x11\x22\x22\x22\x22\x22", 10);
 	bool in = gate_pass(gate, &from, packet, length, *now);
 	bool fragment = length > 13 && packet[13] == 0xff;
@@ -50,8 +50,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
 	if (moon_remote(data, size, &remote) && remote.node >> 40) abort();
 	if (size < 2) return 0;
 	struct gate *gate = gate_new(SELF, data[1]);
-	uint64_t remotes[] = {REMOTE};
-	if (data[0] & 1) gate_close(gate, remotes, 1, authentic, NULL);
+	if (data[0] & 1) gate_close(gate, (const uint64_t[]){REMOTE}, 1, authentic, NULL);
 	int64_t now = 1700000000000;
 	for (size_t at = 2; at + 6 <= size;) at += one(gate, data + at, size - at, &now);
 	gate_free(gate);

@@ -10,7 +10,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 #define SIXTEEN "0123456789abcdef"
 static const char secret[] = "0123456789:0:" SIXTEEN SIXTEEN SIXTEEN SIXTEEN SIXTEEN SIXTEEN SIXTEEN SIXTEEN
-                             ":" SIXTEEN SIXTEEN SIXTEEN SIXTEEN SIXTEEN SIXTEEN SIXTEEN SIXTEEN;
+							 ":" SIXTEEN SIXTEEN SIXTEEN SIXTEEN SIXTEEN SIXTEEN SIXTEEN SIXTEEN;
 static const unsigned char self[] = {0x01, 0x23, 0x45, 0x67, 0x89};
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {

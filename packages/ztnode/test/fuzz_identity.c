@@ -20,7 +20,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
 	size_t length = begin ? (begin + size > 270 ? begin + size : 270) : size;
 	text[length] = 0;
 	char *exact = strdup(text);
-	if (identity_sound(exact) && (strlen(exact) < 270 || exact[10] != ':' || exact[141] != ':' || strspn(exact + 142, "0123456789abcdef") != 128))
+	if (identity_sound(exact) &&
+	    (strlen(exact) < 270 || exact[10] != ':' || exact[141] != ':' || strspn(exact + 142, "0123456789abcdef") != 128))
 		abort();
 	free(exact);
 	free(text);

@@ -46,8 +46,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
 	const unsigned char *record = planet_newest(&newest);
 	bool given = got == (int)newest && memcmp(into, record, newest) == 0;
 	if (got >= 0 && !given && ((size_t)got != size || memcmp(into, data, size) != 0)) abort();
-	if (got < 0 && type >= CORE_STATE_IDENTITY_PUBLIC && type <= CORE_STATE_NETWORK_CONFIG && type != CORE_STATE_IDENTITY_SECRET &&
-	    type != CORE_STATE_PLANET && size <= room)
+	if (got < 0 && type >= CORE_STATE_IDENTITY_PUBLIC && type <= CORE_STATE_NETWORK_CONFIG &&
+	    type != CORE_STATE_IDENTITY_SECRET && type != CORE_STATE_PLANET && size <= room)
 		abort();
 	free(into);
 	unsigned char *exact = malloc(size); /* a record that ends where its memory does */

@@ -24,7 +24,8 @@ static void collect(void *context, const struct virtio_net_hdr *header, const un
 }
 
 /* A TCP frame with its IP checksum; the TCP checksum is left to the caller. */
-static size_t make(unsigned char *frame, bool v6, uint32_t sequence, unsigned char flags, size_t payload, unsigned int seed) {
+static size_t make(unsigned char *frame, bool v6, uint32_t sequence, unsigned char flags, size_t payload,
+                   unsigned int seed) {
 	size_t ip_header = v6 ? 40 : 20, headers = 14 + ip_header + 32;
 	memset(frame, 0, headers);
 	memset(frame, 2, 12);
@@ -95,7 +96,8 @@ static void order_is_kept(void) {
 	static struct joiner joiner;
 	static unsigned char frame[4096];
 	memset(&out, 0, sizeof out);
-	struct virtio_net_hdr sum = {.flags = VIRTIO_NET_HDR_F_NEEDS_CSUM, .gso_type = VIRTIO_NET_HDR_GSO_TCPV4, .gso_size = 1400};
+	struct virtio_net_hdr sum = {
+		.flags = VIRTIO_NET_HDR_F_NEEDS_CSUM, .gso_type = VIRTIO_NET_HDR_GSO_TCPV4, .gso_size = 1400};
 	const struct {
 		uint32_t sequence;
 		unsigned char flags;
@@ -127,7 +129,8 @@ static void damage_is_not_hidden(void) {
 	size_t length = make(frame, false, 1, 16, 3000, 3);
 	assert(frame_split(&header, frame, length, collect, &cut));
 	cut.bytes[cut.lengths[0] + 200] ^= 1; /* in the second piece */
-	for (size_t i = 0, at = 0; i < 3; at += cut.lengths[i++]) join_frame(&joiner, cut.bytes + at, cut.lengths[i], collect, &out);
+	for (size_t i = 0, at = 0; i < 3; at += cut.lengths[i++])
+		join_frame(&joiner, cut.bytes + at, cut.lengths[i], collect, &out);
 	join_flush(&joiner, collect, &out);
 	assert(out.count == 3); /* none joined over it, and its wrong checksum still shows */
 }

@@ -7,7 +7,8 @@
 #define START 1700000000000
 
 /* Look every 50 ms from `from` to `to`; the first time that an action is wanted, or -1. */
-static int64_t first(struct watch *watch, struct preferred_path path, bool configured, int64_t from, int64_t to, int action) {
+static int64_t first(struct watch *watch, struct preferred_path path, bool configured, int64_t from, int64_t to,
+                     int action) {
 	for (int64_t now = from; now <= to; now += 50)
 		if (recovery_look(watch, &path, configured, false, now) & action) return now - START;
 	return -1;

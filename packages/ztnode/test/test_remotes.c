@@ -34,7 +34,7 @@ static void a_planet_is_own_or_not(void) {
 	for (size_t length = 0; length < SIZE; length++) assert(!planet_is_own(record, length, SELF));
 	record[177] = 2;
 	assert(!planet_is_own(record, SIZE, SELF)); /* somebody else is a root too */
-	make(record, 1, 149604618, SELF); /* the public planet's id */
+	make(record, 1, 149604618, SELF);           /* the public planet's id */
 	assert(!planet_is_own(record, SIZE, SELF));
 }
 

@@ -27,7 +27,7 @@ from tests.attack.ztnode.surroundings import Devices, Files, Traffic
 from tests.engine.test_contract import mac
 from zerotier_multi.apiway import SOCKET
 
-from lab.process import wait
+from lab.process import LabError, wait
 
 RESTART = 25.0  # seconds between two restarts of the attacked end, so that it reads what was left in its home
 START_TRIES = 6
@@ -117,7 +117,7 @@ def _restart(made: Pair, result: Result) -> None:
     for _ in range(START_TRIES):
         made.a.start(answer=False)
         try:
-            wait(made.a.answers, timeout=SLOW, what="API")
+            made.a.wait_for_answer(SLOW)
             break
         except AssertionError:
             if made.a.reports() or not made.a.process or made.a.process.returncode != 1:
@@ -137,15 +137,18 @@ def fuzz(sanitizer: str, seconds: float, seed: int, where: Path, kinds: set[str]
             worker.start()
         try:
             _attack(made, workers, seconds, result, told)
-        except AssertionError as error:
+        except (AssertionError, LabError) as error:
             result.findings.append(str(error))
         finally:
             for worker in workers:
                 worker.stop()
                 kind = worker.name.split()[0]
                 result.counts[kind] = result.counts.get(kind, 0) + worker.count.value
-        if not result.findings:
-            _afterwards(made, result)
+        try:
+            if not result.findings:
+                _afterwards(made, result)
+        except (AssertionError, LabError) as error:
+            result.findings.append(str(error))
         result.findings += [report for node in (made.a, made.b) for report in node.reports()]
     return result
 
@@ -161,7 +164,7 @@ def _attack(made: Pair, workers: list[_Worker], seconds: float, result: Result, 
         for node in (made.a, made.b):
             assert node.process and node.process.poll() is None, f"{node.home.name} has ended with {node.process.returncode}"
             assert not node.reports(), "a report"
-        wait(made.a.answers, timeout=2 * SLOW, what="an answer of the API")
+        made.a.wait_for_answer(2 * SLOW)
         if time.monotonic() >= restart:
             _restart(made, result)
             restart = time.monotonic() + RESTART

@@ -8,16 +8,18 @@ import os
 import re
 import shutil
 import subprocess
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 from tests.engine.test_contract import Host, Node, link, mac
 
-from lab.process import run, wait
+from lab.process import LabError, run, wait
 
 ROOT = Path(__file__).resolve().parents[3]
 SOURCE = ROOT / "packages/ztnode"
 SANITIZERS = ("address", "thread")
+GAP = 5.0  # seconds between two looks at the threads of a process that does not answer
 SLOW = 30.0  # seconds: an answer that takes longer counts as none; the machine is shared, the program some 10 times slower
 
 _CLONE_NEWNET = 0x40000000
@@ -62,7 +64,26 @@ class Sanitized(Node):
                 stdin=subprocess.DEVNULL, stdout=log, stderr=log, env={**os.environ, **_OPTIONS}, text=True,
             )  # fmt: skip
         if answer:
-            wait(self.answers, timeout=SLOW, what=f"API of {self.home.name}; log: {self.path}")
+            self.wait_for_answer(SLOW)
+
+    def wait_for_answer(self, timeout: float) -> None:
+        """Raises :class:`lab.process.LabError` with two looks at all threads: a hang has the same stacks in both."""
+        try:
+            wait(self.answers, timeout=timeout, what=f"API of {self.home.name}; log: {self.path}")
+        except LabError as error:
+            looks = [self.threads()]
+            time.sleep(GAP)
+            looks.append(self.threads())
+            raise LabError("\n".join([str(error), *looks])) from None
+
+    def threads(self) -> str:
+        """What each thread does now, the CPU time of the process and the load of the machine; without gdb, the last two."""
+        assert self.process
+        pid = self.process.pid  # of the program: ip netns exec and setarch become what they start
+        found = [f"load {Path('/proc/loadavg').read_text().strip()}, stat {Path(f'/proc/{pid}/stat').read_text().strip()}"]
+        if shutil.which("gdb"):
+            found.append(run(["gdb", "-p", str(pid), "-batch", "-ex", "set pagination off", "-ex", "thread apply all bt 12"], check=False, timeout=120).stdout)
+        return "\n".join(found)
 
     def answers(self) -> bool:
         """Whether the API says its status."""
@@ -77,7 +98,10 @@ class Sanitized(Node):
         """TERM, and the exit code; 99 is the sanitizers'."""
         assert self.process
         self.process.terminate()
-        return self.process.wait(timeout=SLOW)
+        try:
+            return self.process.wait(timeout=SLOW)
+        except subprocess.TimeoutExpired:
+            raise LabError(f"{self.home.name} has not ended {SLOW:g} s after TERM\n{self.threads()}") from None
 
     def reports(self) -> list[str]:
         """What the sanitizers have said, each with its stack."""
