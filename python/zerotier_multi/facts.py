@@ -14,7 +14,7 @@ from zerotier_multi.cpu import Topology
 from zerotier_multi.homes import home_fault, own_identity
 from zerotier_multi.planner import instance_numbers
 from zerotier_multi.plans import published_plans
-from zerotier_multi.rtnl import Rtnl
+from zerotier_multi.netlink.rtnl import Rtnl
 
 
 def read_facts(bundle: Bundle, topology: Topology) -> BoxFacts:
@@ -63,11 +63,8 @@ def _planet(given: str | None) -> tuple[bytes, str | None]:
 
 def device_addresses() -> dict[str, tuple[str, ...]]:
     """Addresses of every network device that something beyond its link can be reached from; none where it has none."""
-    rtnl = Rtnl()
-    try:
+    with Rtnl() as rtnl:
         links, addresses = rtnl.links(), rtnl.local_addresses()
-    finally:
-        rtnl.close()
     found: dict[str, list[str]] = {name: [] for name in links}
     by_index = {link.index: found[name] for name, link in links.items()}
     for address in sorted(addresses, key=str):
@@ -92,19 +89,13 @@ def _taken_ports(bundle: Bundle, numbers: Iterable[int]) -> dict[int, str]:
 
 def _vrfs() -> frozenset[str]:
     """VRF devices; asked by netlink, because not every kernel says in sysfs what they are."""
-    rtnl = Rtnl()
-    try:
+    with Rtnl() as rtnl:
         return frozenset(name for name, link in rtnl.links().items() if link.kind == "vrf")
-    finally:
-        rtnl.close()
 
 
 def _foreign_nexthops() -> tuple[int, ...]:
     """Next hops of other programs in our range; where a bundle stands already, zerotier-pathd copes with them."""
     standing = {plan.bundle for plan in published_plans()}
-    rtnl = Rtnl()
-    try:
+    with Rtnl() as rtnl:
         _single, _groups, strays = rtnl.nexthops()
-    finally:
-        rtnl.close()
     return tuple(sorted(n for n, s in strays.items() if not s.ours and names.bundle_of_nexthop(n) not in standing))

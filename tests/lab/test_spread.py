@@ -14,7 +14,7 @@ ZT = "set interfaces zerotier zt0"
 # Everything but one bucket to the last path, by force; pathd puts the weights back as soon as it hears of it.
 _FORCE = """
 from dataclasses import replace
-from zerotier_multi.rtnl import Rtnl
+from zerotier_multi.netlink.rtnl import Rtnl
 rtnl = Rtnl()
 _, groups, _ = rtnl.nexthops()
 (group,) = groups.values()

@@ -8,11 +8,13 @@ from typing import Any
 from tests.configuration import EXAMPLE, bundle
 from zerotier_multi import names
 from zerotier_multi.cpu import Cpu
-from zerotier_multi.op.snapshot import Answer, Counters, Kernel, Process, Sample, Snapshot
+from zerotier_multi.op.snapshot import Answer, Counters, Process, Sample, Snapshot
 from zerotier_multi.plan import PeerPlan, Plan
 from zerotier_multi.planner import make_plan
-from zerotier_multi.nexthops import NextHop, NextHopGroup
-from zerotier_multi.rtnl import Address, Link, Route
+from zerotier_multi.netlink.nexthops import NextHop, NextHopGroup
+from zerotier_multi.netlink.state import KernelState
+from zerotier_multi.netlink.links import Address, Link
+from zerotier_multi.netlink.routes import Route
 from zerotier_multi.systemd import UnitState
 
 NOW = 1_700_000_000.0
@@ -44,12 +46,12 @@ def pathd(plan: Plan = PLAN, **states: str) -> dict[str, Any]:
     return {"schema": 1, "resilient": True, "problems": [], "bundles": {plan.bundle: {"paths": paths}}}
 
 
-def kernel(plan: Plan = PLAN) -> Kernel:
+def kernel(plan: Plan = PLAN) -> KernelState:
     """Everything of the plan stands."""
     links = {i.device: Link(10 + i.number, i.device, "tun", 1394, True, True) for i in plan.instances}
     links[plan.bundle] = Link(3, plan.bundle, "dummy", 1500, True, True)
     group = plan.groups[0]
-    return Kernel(
+    return KernelState(
         links=links,
         addresses=frozenset({Address(3, "10.0.55.1/32")}),
         nexthops={p.nexthop_id: NextHop(p.nexthop_id, links[p.device].index, p.via) for p in plan.paths},
@@ -59,7 +61,6 @@ def kernel(plan: Plan = PLAN) -> Kernel:
             Route("10.0.55.2/32", 0, "10.0.55.1", 254, names.SEEN_METRIC, 3),  # for FRR
             Route("10.1.55.2/32", 0, "10.1.55.1", 254, names.SEEN_METRIC, 4),  # that of zt1
         }),  # fmt: skip
-        hash_policy=1,
     )
 
 
@@ -80,7 +81,7 @@ def box(plan: Plan = PLAN, **changes: Any) -> Snapshot:
         {i.device: Counters(rx_bytes=62_500, tx_bytes=125_000, tx_packets=100) for i in plan.instances},
     )
     whole = Snapshot(
-        now=NOW, plans=(plan,), pathd=pathd(plan), units=units, answers=answers, nodes=NODES, kernel=kernel(plan),
+        now=NOW, plans=(plan,), pathd=pathd(plan), units=units, answers=answers, nodes=NODES, kernel=kernel(plan), hash_policy=1,
         first=first, last=last,
     )  # fmt: skip
     return replace(whole, **changes)

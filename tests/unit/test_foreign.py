@@ -8,20 +8,23 @@ from dataclasses import replace
 
 import pytest
 from tests.unit.test_pathd import BOTH, GROUP, PLAN, SIX, all_taps, bundle, settle, step
-from zerotier_multi import names, rtnl
+from zerotier_multi import names
+from zerotier_multi.netlink import messages
 from zerotier_multi.cpu import Cpu
-from zerotier_multi.netlink import KernelError, Message, attribute, nested
-from zerotier_multi.nexthops import NextHop, NextHopGroup, Stray, parse
+from zerotier_multi.netlink.messages import Message, attribute, nested
+from zerotier_multi.netlink.sockets import KernelError
+from zerotier_multi.netlink.nexthops import NextHop, NextHopGroup, Stray, parse
 from zerotier_multi.op.data import bundle_entry, path_state
 from zerotier_multi.pathd.kernel.actions import Put, PutRoute, Remove, SetDevice, actions
-from zerotier_multi.pathd.kernel.desired import Observed, desired_state, group_id
+from zerotier_multi.pathd.kernel.desired import desired_state, group_id
+from zerotier_multi.netlink.state import KernelState
 from zerotier_multi.pathd.tell.events import Seen, contested, events, path_cause, repaired
 from zerotier_multi.pathd.kernel.forwarding import blocked, samples
 from zerotier_multi.pathd.kernel.apply import carry_out
 from zerotier_multi.pathd.kernel.notices import Prefixes, concerns_us
 from zerotier_multi.pathd.kernel.repairs import FREE, PAUSE, WINDOW, Repairs
 from zerotier_multi.planner import make_plan
-from zerotier_multi.rtnl import Match, Route
+from zerotier_multi.netlink.routes import Match, Route
 
 MEMBERS = PLAN.groups[0].members
 SPARE = GROUP + names.GROUP_ALTERNATE
@@ -64,7 +67,7 @@ def test_groups_are_compared_with_all_that_they_have() -> None:
 
 
 def test_routes_of_our_protocol_that_somebody_has_changed_are_put_right() -> None:
-    have = settle(Observed(links=all_taps()))
+    have = settle(KernelState(links=all_taps()))
     real = next(route for route in have.routes if route.nexthop_id)
     have.routes = have.routes - {real} | {Route(real.prefix, 0, None, real.table, real.metric, odd="blackhole")}
     assert step(have)[1] == [PutRoute(real, True)]
@@ -81,7 +84,7 @@ def stray(number: int, group: bool = False, ours: bool = False) -> Stray:
 
 @pytest.mark.parametrize("six", [False, True], ids=["ipv4", "ipv6"])
 def test_a_foreign_object_on_a_group_s_id_makes_the_group_take_another(six: bool) -> None:
-    have = settle(Observed(links=all_taps()), plans=(SIX,), first=-100.0)
+    have = settle(KernelState(links=all_taps()), plans=(SIX,), first=-100.0)
     plan = SIX.groups[six]
     # The kernel takes the routes along with a group that is deleted.
     have.routes = {r for r in have.routes if r.nexthop_id != plan.group_id}
@@ -105,7 +108,7 @@ def test_a_foreign_object_on_a_group_s_id_makes_the_group_take_another(six: bool
 
 def test_a_route_that_is_bound_to_a_foreign_object_moves_to_the_group() -> None:
     """``ip nexthop replace`` leaves the routes where they are, and what they are bound to is another program's."""
-    have = settle(Observed(links=all_taps()))
+    have = settle(KernelState(links=all_taps()))
     have.strays[GROUP] = stray(GROUP, group=True)
     del have.groups[GROUP]
     todo = step(have)[1]
@@ -113,7 +116,7 @@ def test_a_route_that_is_bound_to_a_foreign_object_moves_to_the_group() -> None:
 
 
 def test_all_ids_taken_takes_the_route_away_and_says_so() -> None:
-    have = settle(Observed(links=all_taps()))
+    have = settle(KernelState(links=all_taps()))
     del have.groups[GROUP]
     have.strays = {GROUP + n: stray(GROUP + n) for n in names.GROUP_OFFSETS}
     want, todo = step(have)
@@ -134,7 +137,7 @@ def test_the_ids_of_groups_are_nobody_else_s() -> None:
 
 
 def test_a_foreign_object_on_a_next_hop_s_id_is_replaced() -> None:
-    have = settle(Observed(links=all_taps()))
+    have = settle(KernelState(links=all_taps()))
     wanted = have.nexthops.pop(MEMBERS[0])
     have.groups[GROUP] = NextHopGroup(GROUP, MEMBERS[1:], 128, 10)
     have.strays[MEMBERS[0]] = stray(MEMBERS[0])
@@ -145,7 +148,7 @@ def test_a_foreign_object_on_a_next_hop_s_id_is_replaced() -> None:
 
 
 def test_a_next_hop_that_cannot_be_had_is_left_out_and_the_others_carry() -> None:
-    have = settle(Observed(links=all_taps()))
+    have = settle(KernelState(links=all_taps()))
     want = desired_state([PLAN], have, lambda *_: True, True, {}, 100.0, refused={MEMBERS[0]})
     assert want.groups[GROUP].members == MEMBERS[1:] and MEMBERS[0] not in want.ready
     want = desired_state([PLAN], have, lambda *_: True, True, {}, 100.0, refused={GROUP})
@@ -156,7 +159,7 @@ def test_a_next_hop_that_cannot_be_had_is_left_out_and_the_others_carry() -> Non
 
 
 def test_objects_of_our_protocol_that_nobody_wants_go_and_others_stay() -> None:
-    have = settle(Observed(links=all_taps()))
+    have = settle(KernelState(links=all_taps()))
     have.strays = {5: stray(5, ours=True), SPARE + 1: stray(SPARE + 1)}
     assert step(have)[1] == [Remove(have.strays[5])]
 
@@ -179,8 +182,8 @@ class Refusing:
         return call
 
 
-def from_nothing() -> tuple[Observed, list]:
-    have = settle(Observed(links=all_taps()))
+def from_nothing() -> tuple[KernelState, list]:
+    have = settle(KernelState(links=all_taps()))
     have.nexthops, have.groups, have.routes = {}, {}, set()
     return have, step(have)[1]
 
@@ -208,7 +211,7 @@ def test_a_place_that_another_program_s_route_has_is_told_and_frr_hears_of_no_ro
 
 
 def test_nothing_is_taken_away_before_its_successor_is_there() -> None:
-    have = settle(Observed(links=all_taps()))
+    have = settle(KernelState(links=all_taps()))
     bigger = make_plan(bundle(BOTH + "balance resilient buckets 256"), tuple(Cpu(n, n) for n in range(4)), "x")
     todo = step(have, plans=(bigger,), first=-100.0)[1]
     assert any(isinstance(a, Remove) for a in todo)
@@ -220,13 +223,13 @@ def test_nothing_is_taken_away_before_its_successor_is_there() -> None:
 # -- repairs
 
 
-def look_again(repairs: Repairs, have: Observed, now: float, plan=PLAN):
+def look_again(repairs: Repairs, have: KernelState, now: float, plan=PLAN):
     want = desired_state([plan], have, lambda *_: True, True, {}, now, refused=repairs.refused(now))
     return repairs.look(want, have, now)
 
 
 def test_what_stood_and_does_not_any_more_is_told_when_it_stands_again() -> None:
-    have, repairs = settle(Observed(links=all_taps())), Repairs()
+    have, repairs = settle(KernelState(links=all_taps())), Repairs()
     assert look_again(repairs, have, 0.0).repaired == ()
     lost = have.nexthops.pop(MEMBERS[0])
     have.strays[MEMBERS[0]] = stray(MEMBERS[0])
@@ -241,7 +244,7 @@ def test_what_stood_and_does_not_any_more_is_told_when_it_stands_again() -> None
 
 
 def test_every_kind_of_thing_that_is_changed_is_noticed() -> None:
-    have, repairs = settle(Observed(links=all_taps())), Repairs()
+    have, repairs = settle(KernelState(links=all_taps())), Repairs()
     look_again(repairs, have, 0.0)
     whole = replace(have, links=dict(have.links), groups=dict(have.groups), routes=set(have.routes), addresses=set(have.addresses))
     have.groups[GROUP] = replace(have.groups[GROUP], members=MEMBERS[:1])
@@ -259,7 +262,7 @@ def test_every_kind_of_thing_that_is_changed_is_noticed() -> None:
 
 
 def test_what_we_want_otherwise_ourselves_is_no_repair() -> None:
-    have, repairs = settle(Observed(links=all_taps())), Repairs()
+    have, repairs = settle(KernelState(links=all_taps())), Repairs()
     down: set[int] = set()
 
     def look(now: float) -> int:
@@ -283,12 +286,12 @@ def test_what_we_want_otherwise_ourselves_is_no_repair() -> None:
     repairs.forget()
     have.routes = set()
     look(12.0)
-    have.routes = set(settle(Observed(links=all_taps())).routes)
+    have.routes = set(settle(KernelState(links=all_taps())).routes)
     assert look(13.0) == 0
 
 
 def test_a_fight_is_given_up_for_a_while_and_told() -> None:
-    have, repairs, now, told = settle(Observed(links=all_taps())), Repairs(), 0.0, []
+    have, repairs, now, told = settle(KernelState(links=all_taps())), Repairs(), 0.0, []
     whole = have.nexthops[MEMBERS[0]]
     rounds = 0
     while now < 60:
@@ -323,8 +326,8 @@ def test_what_is_left_alone_is_not_touched() -> None:
 # -- what the kernel does
 
 
-def carried(*matches: Match, have: Observed | None = None, plan=PLAN):
-    have = have or settle(Observed(links=all_taps()))
+def carried(*matches: Match, have: KernelState | None = None, plan=PLAN):
+    have = have or settle(KernelState(links=all_taps()))
     want = desired_state([plan], have, lambda *_: True, True, {}, 100.0)
     return blocked([plan], want, have, {("zt0", r.prefix): matches for r in plan.routes})
 
@@ -362,7 +365,7 @@ def test_a_more_specific_route_within_a_prefix_is_the_user_s_own_affair() -> Non
 
 def test_a_remote_with_one_prefix_of_two_keeps_its_paths_and_the_bundle_is_degraded() -> None:
     plan = make_plan(bundle(BOTH + "remote R2 prefix 192.168.2.0/24"), tuple(Cpu(n, n) for n in range(4)), "x")
-    have = settle(Observed(links=all_taps()), plans=(plan,), first=-100.0)
+    have = settle(KernelState(links=all_taps()), plans=(plan,), first=-100.0)
     want = desired_state([plan], have, lambda *_: True, True, {}, 100.0)
     answers = {("zt0", r.prefix): (Match(r.prefix, want.standing[r.group_id]),) for r in plan.routes}
     answers["zt0", "192.168.2.0/24"] = (Match(error=errno.EINVAL),)
@@ -374,13 +377,13 @@ def test_a_remote_with_one_prefix_of_two_keeps_its_paths_and_the_bundle_is_degra
 
 
 def test_groups_and_next_hops_that_do_not_stand_are_blocked() -> None:
-    have = settle(Observed(links=all_taps()))
+    have = settle(KernelState(links=all_taps()))
     del have.nexthops[MEMBERS[0]]
     have.groups[GROUP] = replace(have.groups[GROUP], members=(MEMBERS[0], *MEMBERS[2:]))
     assert carried(RIGHT, have=have).paths == {
         MEMBERS[0]: f"next hop {MEMBERS[0]} does not stand in the kernel", MEMBERS[1]: "it is in no next-hop group",
     }  # fmt: skip
-    assert carried(RIGHT, have=Observed(links=have.links, addresses=have.addresses)).paths.keys() == set(MEMBERS)
+    assert carried(RIGHT, have=KernelState(links=have.links, addresses=have.addresses)).paths.keys() == set(MEMBERS)
 
 
 @pytest.mark.parametrize(
@@ -408,7 +411,7 @@ def test_a_path_without_route_is_told_with_its_cause() -> None:
 
 
 def next_hop(number: int, protocol: int) -> Message:
-    return Message(rtnl.RTM_NEWNEXTHOP, hop(number, protocol))
+    return Message(messages.RTM_NEWNEXTHOP, hop(number, protocol))
 
 
 def test_of_next_hops_ours_and_those_in_our_range_matter() -> None:
@@ -418,7 +421,7 @@ def test_of_next_hops_ours_and_those_in_our_range_matter() -> None:
 
 def route(prefix: str, length: int, family: int = 2) -> Message:
     data = bytes(int(n) for n in prefix.split(".")) if family == 2 else bytes.fromhex(prefix)
-    return Message(rtnl.RTM_NEWROUTE, struct.pack("=BBBBBBBBI", family, length, 0, 0, 254, 3, 0, 1, 0) + attribute(15, 254) + attribute(1, data))
+    return Message(messages.RTM_NEWROUTE, struct.pack("=BBBBBBBBI", family, length, 0, 0, 254, 3, 0, 1, 0) + attribute(15, 254) + attribute(1, data))
 
 
 def test_routes_of_others_matter_where_they_may_take_what_is_ours() -> None:
@@ -426,8 +429,8 @@ def test_routes_of_others_matter_where_they_may_take_what_is_ours() -> None:
     assert prefixes.touched_by(route("10.0.55.2", 32)) and prefixes.touched_by(route("192.168.2.128", 25))
     assert prefixes.touched_by(route("20010db8000200010000000000000000", 64, 10))
     assert not any(map(prefixes.touched_by, [route("10.0.55.3", 32), route("192.168.0.0", 16), route("20010db8000300010000000000000000", 64, 10)]))
-    assert not prefixes.touched_by(Message(rtnl.RTM_NEWLINK, b"")) and not Prefixes().touched_by(route("10.0.55.2", 32))
-    assert not prefixes.touched_by(Message(rtnl.RTM_NEWROUTE, b"\2\x20"))
+    assert not prefixes.touched_by(Message(messages.RTM_NEWLINK, b"")) and not Prefixes().touched_by(route("10.0.55.2", 32))
+    assert not prefixes.touched_by(Message(messages.RTM_NEWROUTE, b"\2\x20"))
 
 
 # -- what op mode says

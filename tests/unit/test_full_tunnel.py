@@ -11,11 +11,13 @@ from zerotier_multi.cpu import Cpu
 from zerotier_multi.op.commands import plan_data
 from zerotier_multi.pathd.routing import full_tunnel
 from zerotier_multi.pathd.kernel.actions import actions
-from zerotier_multi.pathd.kernel.desired import Desired, Observed, desired_state
+from zerotier_multi.pathd.kernel.desired import Desired, desired_state
+from zerotier_multi.netlink.state import KernelState
 from zerotier_multi.pathd.kernel.apply import describe, rule_command
 from zerotier_multi.plan import Plan
 from zerotier_multi.planner import make_plan
-from zerotier_multi.rtnl import Address, Link, Route
+from zerotier_multi.netlink.links import Address, Link
+from zerotier_multi.netlink.routes import Route
 
 THREE = EXAMPLE.replace("/28", "/27").replace("remote R2", "remote R2 site 2\nremote R2") + "transit subnet-length 29\n"
 TWO_REMOTES = THREE + "remote R2 prefix 0.0.0.0/0\nremote R3 site 3\nremote R3 prefix 192.168.3.0/24\n"
@@ -27,14 +29,14 @@ def plan_of(text: str) -> Plan:
     return make_plan(bundle(text), tuple(Cpu(n, n) for n in range(4)), "/usr/sbin/ztnode")
 
 
-def router(plan: Plan) -> Observed:
+def router(plan: Plan) -> KernelState:
     """All devices stand: eth0 with the default route, lan0 without one, and those of the bundle."""
     links = {i.device: Link(10 + i.number, i.device, "tun", 1394, True, True) for i in plan.instances}
     links |= {"eth0": Link(2, "eth0", None, 1500, True, True), "lan0": Link(3, "lan0", None, 1500, True, True)}
     links["zt0"] = Link(4, "zt0", "dummy", 1394, True, True, group=names.DEVICE_GROUP)
     own = {Address(10 + i.number, a) for i in plan.instances for a in i.transit} | {Address(4, a) for a in plan.addresses}
     local = own | {Address(2, "198.51.100.7/24"), Address(2, "2001:db8:0:1::7/64"), Address(3, "192.168.1.1/24")}
-    return Observed(links=links, addresses=own, local=local, uplinks=frozenset({(4, 2)}))
+    return KernelState(links=links, addresses=own, local=local, uplinks=frozenset({(4, 2)}))
 
 
 def standing(plan: Plan, usable: bool = True) -> Desired:
@@ -80,7 +82,7 @@ def test_where_routes_are_kept_something_refuses_what_no_path_takes(text: str) -
     refusing = Route(prefix, 0, None, TABLE, names.REFUSING_METRIC)
     assert refusing in standing(plan).routes
     without_devices = Desired()
-    full_tunnel.add(without_devices, [plan], Observed())
+    full_tunnel.add(without_devices, [plan], KernelState())
     assert without_devices.routes == {refusing}
 
 

@@ -13,10 +13,11 @@ from zerotier_multi.identity import mac_on_network
 from zerotier_multi.op import balance, commands, data, routes, text
 from zerotier_multi.op.flows import count_flows
 from zerotier_multi.op.peer import Underlay, node_of_mac, peer_node, underlay
-from zerotier_multi.op.snapshot import Answer, Kernel, Snapshot
+from zerotier_multi.op.snapshot import Answer, Snapshot
 from zerotier_multi.op.table import duration, table, visible
 from zerotier_multi.plan import PeerPlan
-from zerotier_multi.rtnl import Neighbour
+from zerotier_multi.netlink.state import KernelState
+from zerotier_multi.netlink.links import Neighbour
 from zerotier_multi.systemd import UnitState, parse_unit
 
 
@@ -52,7 +53,7 @@ def test_without_the_daemon_the_kernel_says_which_paths_are_up() -> None:
     seen = box(pathd=None, pathd_fault="zerotier-pathd does not run")
     assert entry(seen)["state"] == "up" and data.general_warnings(seen) == ["zerotier-pathd does not run"]
     assert entry(replace(seen, kernel=replace(seen.kernel, groups={})))["state"] == "unknown"
-    assert entry(replace(seen, kernel=Kernel()))["state"] == "down"
+    assert entry(replace(seen, kernel=KernelState()))["state"] == "down"
 
 
 def test_peers_whose_hello_cannot_be_read_are_named() -> None:
@@ -79,7 +80,7 @@ def test_what_is_wrong_is_said() -> None:
     mute = box(answers={**box().answers, unit: Answer()})
     assert entry(mute)["warnings"] == ["zt0/2 runs but does not answer; see: journalctl -u zerotier-multi@zt0-2"]
     assert entry(mute)["instances_up"] == 3
-    lowered = box(kernel=replace(box().kernel, hash_policy=0))
+    lowered = box(hash_policy=0)
     assert "the kernel hashes by layer3, not by layer4" in entry(lowered)["warnings"][0]
     assert "is corrupt" in entry(box(broken_identities=(unit,)))["warnings"][0]
 
@@ -210,7 +211,7 @@ def test_all_text_fits_the_screen_and_colours_take_no_room() -> None:
     answers = {i.unit: Answer({"version": "1.14.1"}, (wide,)) for i in PLAN.instances}
     told = pathd(zt0p3="no device")
     told["problems"] = ["a problem of the daemon that takes more than a line of the screen: " + "word " * 30]
-    for seen in (box(), box(answers=answers, pathd=told), box(pathd=None), box(units={}, kernel=Kernel())):
+    for seen in (box(), box(answers=answers, pathd=told), box(pathd=None), box(units={}, kernel=KernelState())):
         for plain, coloured in zip(everything_shown(seen, False), everything_shown(seen, True), strict=True):
             assert all(len(line) <= 80 for line in plain.splitlines()), plain
             assert "\x1b" not in plain and re.sub(r"\x1b\[[0-9;]*m", "", coloured) == plain

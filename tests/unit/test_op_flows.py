@@ -7,10 +7,13 @@ import sys
 from pathlib import Path
 
 import pytest
-from zerotier_multi.netlink import KernelError, attribute, attributes
+from zerotier_multi.netlink.messages import attribute, attributes
+from zerotier_multi.netlink.sockets import KernelError
 from zerotier_multi.op import flows
 from zerotier_multi.op.flows import Placement, conntrack_flows, inside, read_flows, socket_flows
-from zerotier_multi.rtnl import Flow, Link, Rtnl
+from zerotier_multi.netlink.links import Link
+from zerotier_multi.netlink.routes import Flow
+from zerotier_multi.netlink.rtnl import Rtnl
 
 WANTED = inside(["10.0.55.2/32", "10.9.0.0/16", "2001:db8:55::/64"])
 TCP, UDP, ICMP = 6, 17, 1

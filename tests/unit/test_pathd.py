@@ -10,19 +10,22 @@ from pathlib import Path
 
 import pytest
 from tests.configuration import EXAMPLE, bundle
-from zerotier_multi import names, rtnl
+from zerotier_multi import names
+from zerotier_multi.netlink import messages
 from zerotier_multi.cpu import Cpu
-from zerotier_multi.nexthops import NextHop, NextHopGroup
-from zerotier_multi.netlink import Message, attribute, attributes, split
+from zerotier_multi.netlink.nexthops import NextHop, NextHopGroup
+from zerotier_multi.netlink.messages import Message, attribute, attributes, split
 from zerotier_multi.pathd.kernel.actions import AddDevice, DeleteDevice, Put, PutRoute, Remove, SetDevice, actions
 from zerotier_multi.pathd.kernel.notices import concerns_us
-from zerotier_multi.pathd.kernel.desired import Observed, desired_state, member_sysctls
+from zerotier_multi.pathd.kernel.desired import desired_state, member_sysctls
+from zerotier_multi.netlink.state import KernelState
 from zerotier_multi.pathd.plans import Plans
 from zerotier_multi.pathd.instances.revive import FIRST, LONGEST, Revival
 from zerotier_multi.pathd.kernel.sysctls import HASH_POLICIES, HASH_SEED, SEED, Sysctls, router_wide
 from zerotier_multi.plan import to_json
 from zerotier_multi.planner import make_plan
-from zerotier_multi.rtnl import Address, Link, Route
+from zerotier_multi.netlink.links import Address, Link
+from zerotier_multi.netlink.routes import RT_TABLE_MAIN, Route
 
 PLAN = make_plan(bundle(EXAMPLE), tuple(Cpu(n, n) for n in range(4)), "/usr/sbin/ztnode")
 BOTH = EXAMPLE + "transit prefix 2001:db8:14::/124\nremote R2 prefix 2001:db8:55::2/128\n"
@@ -39,7 +42,7 @@ def always(*_: object) -> bool:
     return True
 
 
-def step(have: Observed, now: float = 100.0, usable=always, resilient: bool = True, plans=(PLAN,), first: float = 0.0):
+def step(have: KernelState, now: float = 100.0, usable=always, resilient: bool = True, plans=(PLAN,), first: float = 0.0):
     want = desired_state(plans, have, usable, resilient, {GROUP: first}, now)
     return want, actions(want, have)
 
@@ -50,7 +53,7 @@ def leave(group: NextHopGroup, number: int) -> NextHopGroup:
     return replace(group, members=tuple(m for m in group.members if m != number), weights=weights if set(weights) - {1} else ())
 
 
-def settle(have: Observed, **options) -> Observed:
+def settle(have: KernelState, **options) -> KernelState:
     """Carry actions out on the observed state itself until there are none; a kernel in miniature."""
     for _ in range(10):
         _want, todo = step(have, **options)
@@ -93,17 +96,17 @@ def all_taps() -> dict[str, Link]:
 
 
 def test_from_nothing_to_the_plan_and_then_nothing_more() -> None:
-    have = settle(Observed(links=all_taps()))
+    have = settle(KernelState(links=all_taps()))
     assert have.links["zt0"].up and have.links["zt0p1"].mtu == 1394
     assert Address(3, "10.0.55.1/32") in have.addresses and Address(12, "10.14.0.5/30") in have.addresses
     assert have.groups[GROUP].members == PLAN.groups[0].members and have.groups[GROUP].buckets == 128
-    real = Route("10.0.55.2/32", GROUP, "10.0.55.1", rtnl.RT_TABLE_MAIN)
+    real = Route("10.0.55.2/32", GROUP, "10.0.55.1", RT_TABLE_MAIN)
     assert have.routes == {real, replace(real, nexthop_id=0, metric=names.SEEN_METRIC, index=3)}
     assert step(have)[1] == []
 
 
 def test_addresses_that_no_plan_wants_go_and_those_of_the_kernel_stay() -> None:
-    have = settle(Observed(links=all_taps()))
+    have = settle(KernelState(links=all_taps()))
     stale = {Address(12, "10.99.0.1/30"), Address(12, "169.254.10.1/30"), Address(12, "2001:db8::1/126")}
     have.addresses |= {*stale, Address(12, "fe80::1/64"), Address(99, "10.99.0.1/30")}
     assert {a.what for a in step(have)[1] if isinstance(a, Remove)} == stale
@@ -111,17 +114,17 @@ def test_addresses_that_no_plan_wants_go_and_those_of_the_kernel_stay() -> None:
 
 def test_weights_are_those_of_the_members_that_stand() -> None:
     heavy = make_plan(bundle(EXAMPLE + "instance 2 weight 3\ninstance 4 weight 2"), tuple(Cpu(n, n) for n in range(4)), "/usr/sbin/ztnode")
-    have = settle(Observed(links=all_taps()), plans=(heavy,))
+    have = settle(KernelState(links=all_taps()), plans=(heavy,))
     assert have.groups[GROUP].weights == (1, 3, 1, 2)
     down = heavy.paths[0].nexthop_id
     want, _ = step(have, plans=(heavy,), usable=lambda _plan, path: path.nexthop_id != down)
     assert want.groups[GROUP].weights == (3, 1, 2)
-    assert settle(Observed(links=all_taps())).groups[GROUP].weights == ()
+    assert settle(KernelState(links=all_taps())).groups[GROUP].weights == ()
 
 
 def test_weights_of_an_ipv6_group_that_a_path_leaves_need_no_replacement() -> None:
     heavy = make_plan(bundle(BOTH + "instance 2 weight 3"), tuple(Cpu(n, n) for n in range(4)), "x")
-    have = settle(Observed(links=all_taps()), plans=(heavy,), first=-100.0)
+    have = settle(KernelState(links=all_taps()), plans=(heavy,), first=-100.0)
     for gone, weights in ((0, (3, 1, 1)), (1, ())):
         member = heavy.groups[1].members[gone]
         want, todo = step(have, plans=(heavy,), usable=lambda _plan, path, m=member: path.nexthop_id != m)
@@ -129,7 +132,7 @@ def test_weights_of_an_ipv6_group_that_a_path_leaves_need_no_replacement() -> No
 
 
 def test_routes_of_a_remote_without_paths_go_unless_they_shall_stay() -> None:
-    have = settle(Observed(links=all_taps()))
+    have = settle(KernelState(links=all_taps()))
     assert have.routes
     none = lambda *_: False  # noqa: E731
     _want, todo = step(have, usable=none)
@@ -139,13 +142,13 @@ def test_routes_of_a_remote_without_paths_go_unless_they_shall_stay() -> None:
     assert want.routes == have.routes and want.groups[GROUP].members == PLAN.groups[0].members
     assert want.carrying == set(), "they stay in the group, and are dead all the same"
     # At the start too, but only once the paths have had their time.
-    fresh = settle(Observed(links=all_taps()), usable=none)
+    fresh = settle(KernelState(links=all_taps()), usable=none)
     assert GROUP in step(fresh, now=100.0, first=100.0, usable=none, plans=(kept,))[0].waiting
     assert step(fresh, now=103.0, first=100.0, usable=none, plans=(kept,))[0].routes
 
 
 def test_the_first_group_waits_a_moment_for_all_its_members() -> None:
-    have = Observed(links={"zt0p1": tap(1)})
+    have = KernelState(links={"zt0p1": tap(1)})
     want, _ = step(have, now=100.5, first=100.0)
     assert want.groups == {} and want.routes == set()
     have = settle(have, now=100.5, first=100.0)
@@ -155,7 +158,7 @@ def test_the_first_group_waits_a_moment_for_all_its_members() -> None:
 
 
 def test_a_device_that_goes_leaves_the_group_and_the_rest_stays() -> None:
-    have = settle(Observed(links=all_taps()))
+    have = settle(KernelState(links=all_taps()))
     del have.links["zt0p2"]
     have.addresses = {a for a in have.addresses if a.index != 12}
     members = PLAN.groups[0].members
@@ -165,7 +168,7 @@ def test_a_device_that_goes_leaves_the_group_and_the_rest_stays() -> None:
 
 def test_an_ipv6_path_leaves_with_its_next_hop_and_the_group_is_not_replaced() -> None:
     """A replaced IPv6 group costs the flows that stay a packet now and then."""
-    have = settle(Observed(links=all_taps()), plans=(SIX,), first=-100.0)
+    have = settle(KernelState(links=all_taps()), plans=(SIX,), first=-100.0)
     four, six = SIX.groups
     rest = lambda _plan, path: path.instance != 3  # noqa: E731
     want, todo = step(have, plans=(SIX,), usable=rest)
@@ -183,7 +186,7 @@ def test_an_ipv6_path_leaves_with_its_next_hop_and_the_group_is_not_replaced() -
 
 
 def test_an_ipv6_next_hop_does_not_go_first_where_that_would_empty_another_group() -> None:
-    have = settle(Observed(links=all_taps()), plans=(SIX,), first=-100.0)
+    have = settle(KernelState(links=all_taps()), plans=(SIX,), first=-100.0)
     members, number = SIX.groups[1].members, SIX.groups[1].group_id
     alone = NextHopGroup(number + names.GROUP_ALTERNATE, (members[1],), 256, 10)
     have.groups[alone.id] = alone
@@ -193,7 +196,7 @@ def test_an_ipv6_next_hop_does_not_go_first_where_that_would_empty_another_group
 
 
 def test_all_paths_gone_takes_the_route_away() -> None:
-    have = settle(Observed(links=all_taps()))
+    have = settle(KernelState(links=all_taps()))
     _want, todo = step(have, usable=lambda *_: False)
     real, seen = sorted(have.routes, key=lambda route: route.metric)
     rest = [Remove(hop) for _number, hop in sorted(have.nexthops.items())]
@@ -201,7 +204,7 @@ def test_all_paths_gone_takes_the_route_away() -> None:
 
 
 def test_without_a_plan_everything_of_ours_goes_inside_out_and_nothing_else() -> None:
-    have = settle(Observed(links={**all_taps(), "zt9": Link(99, "zt9", "dummy", 1500, True, True)}))
+    have = settle(KernelState(links={**all_taps(), "zt9": Link(99, "zt9", "dummy", 1500, True, True)}))
     _want, todo = step(have, plans=())
     kinds = [type(a.what).__name__ if isinstance(a, Remove) else type(a).__name__ for a in todo]
     assert kinds == ["Route", "Route", "NextHopGroup", "NextHop", "NextHop", "NextHop", "NextHop", "DeleteDevice"]
@@ -209,7 +212,7 @@ def test_without_a_plan_everything_of_ours_goes_inside_out_and_nothing_else() ->
 
 
 def test_a_group_of_another_size_is_made_beside_the_old_one() -> None:
-    have = settle(Observed(links=all_taps()))
+    have = settle(KernelState(links=all_taps()))
     bigger = make_plan(bundle(EXAMPLE + "balance resilient buckets 256"), tuple(Cpu(n, n) for n in range(4)), "x")
     _want, todo = step(have, plans=(bigger,))
     other = GROUP + names.GROUP_ALTERNATE
@@ -219,13 +222,13 @@ def test_a_group_of_another_size_is_made_beside_the_old_one() -> None:
 
 
 def test_a_kernel_without_resilient_groups_gets_plain_ones() -> None:
-    have = settle(Observed(links=all_taps()), resilient=False)
+    have = settle(KernelState(links=all_taps()), resilient=False)
     assert have.groups[GROUP] == NextHopGroup(GROUP, PLAN.groups[0].members, 0, 0)
 
 
 def test_every_route_stands_before_any_of_frr() -> None:
     """zebra installs its own with metric 20, also a backup of a high distance that it cannot know to be one."""
-    have = settle(Observed(links=all_taps()), plans=(SIX,), first=-100.0)
+    have = settle(KernelState(links=all_taps()), plans=(SIX,), first=-100.0)
     metrics = {r.prefix: r.metric for r in have.routes if r.nexthop_id}
     assert metrics == {"10.0.55.2/32": 0, "2001:db8:55::2/128": 1}
     assert {r.metric >> 24 for r in have.routes} == {0}, "the first byte is a distance to zebra"
@@ -233,15 +236,15 @@ def test_every_route_stands_before_any_of_frr() -> None:
 
 def test_a_missing_vrf_is_told_and_nothing_leaks_into_the_main_table() -> None:
     plan = make_plan(bundle(EXAMPLE + "vrf blue"), tuple(Cpu(n, n) for n in range(4)), "x")
-    want, todo = step(Observed(links=all_taps()), plans=(plan,))
+    want, todo = step(KernelState(links=all_taps()), plans=(plan,))
     assert want.problems == ["zt0: VRF blue does not exist, so nothing is routed"] and todo == []
     blue = Link(50, "blue", "vrf", 65575, True, True, table=1000)
-    have = settle(Observed(links={**all_taps(), "blue": blue}), plans=(plan,))
+    have = settle(KernelState(links={**all_taps(), "blue": blue}), plans=(plan,))
     assert {r.table for r in have.routes} == {1000} and have.links["zt0p1"].master == 50 == have.links["zt0"].master
 
 
 def test_a_device_of_the_user_with_a_member_s_name_is_no_member() -> None:
-    want, _ = step(Observed(links={"zt0p1": tap(1, kind="dummy")}))
+    want, _ = step(KernelState(links={"zt0p1": tap(1, kind="dummy")}))
     assert "zt0p1" not in want.devices
 
 
@@ -335,15 +338,15 @@ def test_a_missing_device_is_started_again_less_and_less_often() -> None:
 
 def test_only_our_routes_and_our_devices_neighbours_matter() -> None:
     def route(protocol: int) -> Message:
-        return Message(rtnl.RTM_NEWROUTE, struct.pack("=BBBBBBBBI", 2, 32, 0, 0, 254, protocol, 0, 1, 0))
+        return Message(messages.RTM_NEWROUTE, struct.pack("=BBBBBBBBI", 2, 32, 0, 0, 254, protocol, 0, 1, 0))
 
     def neighbour(index: int) -> Message:
-        return Message(rtnl.RTM_DELNEIGH, struct.pack("=BxxxiHBB", 2, index, 0, 0, 0))
+        return Message(messages.RTM_DELNEIGH, struct.pack("=BxxxiHBB", 2, index, 0, 0, 0))
 
     assert concerns_us(route(names.RT_PROTO), set()) and not concerns_us(route(186), set())
     assert concerns_us(neighbour(11), {11}) and not concerns_us(neighbour(2), {11})
-    assert concerns_us(Message(rtnl.RTM_NEWLINK, b""), set())
-    assert not concerns_us(Message(rtnl.RTM_NEWROUTE, b""), set())
+    assert concerns_us(Message(messages.RTM_NEWLINK, b""), set())
+    assert not concerns_us(Message(messages.RTM_NEWROUTE, b""), set())
 
 
 @pytest.mark.parametrize("data", [b"", b"\x01", b"\x03\0\1\0", b"\xff\xff\1\0ab", attribute(1, b"abc")[:-3]])

@@ -26,7 +26,7 @@ from zerotier_multi.pathd.instances.recovery import (
     underlay,
 )
 from zerotier_multi.pathd.probe.prober import Silence
-from zerotier_multi.rtnl import Address, Link
+from zerotier_multi.netlink.links import Address, Link
 
 OLD, NEW = frozenset({"198.51.100.1"}), frozenset({"198.51.100.7"})
 

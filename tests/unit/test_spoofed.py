@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.unit.test_mss import plan
 from zerotier_multi.pathd.nftables.spoofed import chains
-from zerotier_multi.rtnl import Address
+from zerotier_multi.netlink.links import Address
 
 
 def test_the_chains_that_are_wanted() -> None:

@@ -19,8 +19,8 @@ from zerotier_multi.pathd.balance.spread import (
 )  # fmt: skip
 from zerotier_multi.pathd.balance.weights import LOOK, WINDOW, Weights
 from zerotier_multi.planner import make_plan
-from zerotier_multi.nexthops import NextHopGroup
-from zerotier_multi.rtnl import Bucket
+from zerotier_multi.netlink.nexthops import NextHopGroup
+from zerotier_multi.netlink.nexthops import Bucket
 from zerotier_multi.systemd import UnitState
 
 PLAN = make_plan(bundle(EXAMPLE + "balance weights auto"), tuple(Cpu(n, n) for n in range(4)), "/usr/sbin/ztnode")

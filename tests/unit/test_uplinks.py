@@ -8,15 +8,18 @@ import pytest
 from tests.configuration import EXAMPLE, bundle
 from zerotier_multi import names
 from zerotier_multi.cpu import Cpu
-from zerotier_multi.netlink import Message
+from zerotier_multi.netlink.messages import Message
 from zerotier_multi.pathd.routing import uplinks
 from zerotier_multi.pathd.kernel.actions import Put, PutRoute, Remove, actions
 from zerotier_multi.pathd.kernel.notices import concerns_us
-from zerotier_multi.pathd.kernel.desired import Desired, Observed
+from zerotier_multi.pathd.kernel.desired import Desired
+from zerotier_multi.netlink.state import KernelState
 from zerotier_multi.pathd.routing.leases import router_of_lease
 from zerotier_multi.pathd.kernel.sysctls import Sysctls
 from zerotier_multi.planner import make_plan
-from zerotier_multi.rtnl import Address, Link, Route, Rule
+from zerotier_multi.netlink.links import Address, Link
+from zerotier_multi.netlink.routes import Route
+from zerotier_multi.netlink.rules import Rule
 
 WAN2 = "instance 3 source-interface eth1\n"
 TABLE = names.uplink_table("zt0", 3, 0)
@@ -27,12 +30,12 @@ def plan_of(text: str, engine: str = "ztnode"):
     return make_plan(bundle(EXAMPLE + text), tuple(Cpu(n, n) for n in range(4)), f"/usr/sbin/{engine}")
 
 
-def box(**changes: object) -> Observed:
+def box(**changes: object) -> KernelState:
     links = {"eth0": Link(2, "eth0", None, 1500, True, True), "eth1": Link(3, "eth1", None, 1500, True, True)}
-    return Observed(links=links, local={Address(2, "198.51.100.1/24"), Address(3, "203.0.113.1/24")}, **changes)
+    return KernelState(links=links, local={Address(2, "198.51.100.1/24"), Address(3, "203.0.113.1/24")}, **changes)
 
 
-def wanted(text: str, have: Observed, gateways: uplinks.Known, engine: str = "ztnode") -> Desired:
+def wanted(text: str, have: KernelState, gateways: uplinks.Known, engine: str = "ztnode") -> Desired:
     want = Desired()
     uplinks.add(want, [plan_of(text, engine)], have, gateways)
     return want
@@ -70,18 +73,18 @@ def test_a_configured_gateway_comes_before_what_is_found() -> None:
     [
         ("", box(), {("eth1", 4): "203.0.113.254"}),
         (WAN2, box(), {}),
-        (WAN2, Observed(), {}),
-        (WAN2, Observed(links={"eth1": Link(3, "eth1", None, 1500, False, False)}, local={Address(3, "203.0.113.1/24")}), {("eth1", 4): "203.0.113.254"}),
+        (WAN2, KernelState(), {}),
+        (WAN2, KernelState(links={"eth1": Link(3, "eth1", None, 1500, False, False)}, local={Address(3, "203.0.113.1/24")}), {("eth1", 4): "203.0.113.254"}),
     ],
     ids=["no uplink", "no gateway known", "not there yet", "down"],
 )  # fmt: skip
-def test_nothing_stands_where_nothing_can(text: str, have: Observed, gateways: uplinks.Known) -> None:
+def test_nothing_stands_where_nothing_can(text: str, have: KernelState, gateways: uplinks.Known) -> None:
     want = wanted(text, have, gateways)
     assert not want.routes and not want.rules
 
 
 def test_a_device_of_ppp_needs_no_gateway() -> None:
-    have = Observed(links={"pppoe0": Link(7, "pppoe0", None, 1492, True, True, point_to_point=True)}, local={Address(7, "203.0.113.1/32")})
+    have = KernelState(links={"pppoe0": Link(7, "pppoe0", None, 1492, True, True, point_to_point=True)}, local={Address(7, "203.0.113.1/32")})
     want = wanted("instance 3 source-interface pppoe0", have, {("pppoe0", 4): None}, "zerotier-one")
     assert want.routes == {Route("0.0.0.0/0", 0, None, TABLE, 0, 7)}
 

@@ -11,10 +11,11 @@ import pytest
 from tests.configuration import EXAMPLE, bundle
 from zerotier_multi.cpu import Cpu
 from zerotier_multi.names import is_our_device
-from zerotier_multi.pathd.kernel.desired import Observed, desired_state
+from zerotier_multi.pathd.kernel.desired import desired_state
+from zerotier_multi.netlink.state import KernelState
 from zerotier_multi.pathd.nftables.zones import LOOK, MAP, Zones, changes, entries
 from zerotier_multi.planner import make_plan
-from zerotier_multi.rtnl import Link
+from zerotier_multi.netlink.links import Link
 
 TWO = EXAMPLE.replace("instances 4", "instances 2")
 BLUE = Link(50, "blue", "vrf", 65575, True, True, table=1000)
@@ -25,7 +26,7 @@ TABLE = "table inet vrf_zones { map ct_iface_map { typeof iifname : ct zone; }; 
 
 def zones(text: str, *links: Link) -> dict[str, int]:
     plan = make_plan(bundle(text), (Cpu(0, 0), Cpu(1, 1)), "x")
-    observed = Observed(links={link.name: link for link in links})
+    observed = KernelState(links={link.name: link for link in links})
     return desired_state([plan], observed, lambda *_: True, True, {}, 0.0).zones
 
 

@@ -26,7 +26,7 @@ from zerotier_multi.op.peer import SILENCE, SILENCE_ROOTS, live_address
 from zerotier_multi.pathd.control import PathdError
 from zerotier_multi.plan import InstancePlan, Plan
 from zerotier_multi.restarts import IsBack, drain, one_by_one, paths_up, wait
-from zerotier_multi.rtnl import Rtnl
+from zerotier_multi.netlink.rtnl import Rtnl
 
 _HOME = ".zerotier-identity."  # of an identity that belongs to no instance; the number of the process follows
 PATIENCE = 40.0  # seconds until an instance that was restarted must carry traffic again
@@ -79,11 +79,8 @@ def _wait(look: Callable[[], bool]) -> bool:
 
 
 def _device_index(instance: InstancePlan) -> int | None:
-    rtnl = Rtnl()
-    try:
+    with Rtnl() as rtnl:
         link = rtnl.links().get(instance.device)
-    finally:
-        rtnl.close()
     return link.index if link else None
 
 

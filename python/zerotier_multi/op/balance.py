@@ -8,19 +8,16 @@ from zerotier_multi.op.data import SCHEMA, general_warnings
 from zerotier_multi.op.flows import LIMIT, FlowCount, Placement, count_flows, inside, read_flows
 from zerotier_multi.op.snapshot import Counters, Snapshot
 from zerotier_multi.plan import Plan
-from zerotier_multi.rtnl import Rtnl
+from zerotier_multi.netlink.rtnl import Rtnl
 
 
 def read_balance(snapshot: Snapshot, plan: Plan) -> FlowCount:
     """The flows to the remotes of a bundle, each on the device that the kernel's own hash puts it on."""
     source, flows, capped = read_flows(inside(route.prefix for route in plan.routes))
-    rtnl = Rtnl()
-    try:
+    with Rtnl() as rtnl:
         own = (address.interface.partition("/")[0] for address in snapshot.kernel.addresses)
         placement = Placement(rtnl, snapshot.kernel.links, own, plan.vrf)
         placed = [placement.device(flow) for flow in flows]
-    finally:
-        rtnl.close()
     return count_flows(source, placed, (i.device for i in plan.instances), capped)
 
 

@@ -8,12 +8,13 @@ from zerotier_multi import names
 from zerotier_multi.cpu import format_cpu_list
 from zerotier_multi.op.data import SCHEMA
 from zerotier_multi.pathd.routing import full_tunnel
-from zerotier_multi.pathd.kernel.desired import Desired, Observed, member_sysctls, route_table
+from zerotier_multi.pathd.kernel.desired import Desired, member_sysctls, route_table
+from zerotier_multi.netlink.state import KernelState
 from zerotier_multi.pathd.kernel.apply import rule_command
 from zerotier_multi.pathd.kernel.sysctls import router_wide
 from zerotier_multi.plan import GroupPlan, InstancePlan, PathPlan, Plan, RoutePlan
-from zerotier_multi.nexthops import group_members
-from zerotier_multi.rtnl import RT_TABLE_MAIN
+from zerotier_multi.netlink.nexthops import group_members
+from zerotier_multi.netlink.routes import RT_TABLE_MAIN
 
 
 def plan_data(plan: Plan) -> dict[str, Any]:
@@ -84,7 +85,7 @@ def _group(plan: Plan, group: GroupPlan) -> str:
 def _rules(plan: Plan) -> list[str]:
     """Those of a full tunnel. One for each address of the underlay is not among them: addresses come and go."""
     want = Desired()
-    full_tunnel.add(want, [plan], Observed())
+    full_tunnel.add(want, [plan], KernelState())
     refusing = [f"ip route add unreachable {r.prefix} table {r.table} metric {r.metric}" for r in sorted(want.routes, key=str)]
     return refusing + [rule_command(rule) for rule in sorted(want.rules, key=lambda rule: (rule.family, rule.priority))]
 

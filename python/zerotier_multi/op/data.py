@@ -16,7 +16,7 @@ from zerotier_multi.op.peer import peer_node, underlay
 from zerotier_multi.op.snapshot import Counters, Snapshot
 from zerotier_multi.plan import InstancePlan, PathPlan, Plan
 from zerotier_multi.planner import HASH_POLICY
-from zerotier_multi.rtnl import Link
+from zerotier_multi.netlink.links import Link
 
 SCHEMA = 1
 _HASH_NAMES = {number: name for name, number in HASH_POLICY.items()}
@@ -109,7 +109,7 @@ def bundle_entry(snapshot: Snapshot, plan: Plan) -> Data:
         "rate_in_packets": _bundle_rate(snapshot, plan, "rx_packets", 1),
         "rate_out_packets": _bundle_rate(snapshot, plan, "tx_packets", 1),
         "hash_policy": _hash_name(plan.hash_policy),
-        "hash_policy_in_kernel": _hash_name(snapshot.kernel.hash_policy),
+        "hash_policy_in_kernel": _hash_name(snapshot.hash_policy),
         "warnings": bundle_warnings(snapshot, plan),
     }
 
@@ -317,9 +317,9 @@ def bundle_warnings(snapshot: Snapshot, plan: Plan) -> list[str]:
         if instance.unit in snapshot.broken_identities:
             found.append(f"the identity of {name} is corrupt: {instance.home}/identity.secret")
     found += membership.sentences(_members(snapshot, plan))
-    if plan.hash_policy is not None and snapshot.kernel.hash_policy not in (None, plan.hash_policy):
+    if plan.hash_policy is not None and snapshot.hash_policy not in (None, plan.hash_policy):
         found.append(
-            f"the kernel hashes by {_hash_name(snapshot.kernel.hash_policy)}, not by {_hash_name(plan.hash_policy)}; "
+            f"the kernel hashes by {_hash_name(snapshot.hash_policy)}, not by {_hash_name(plan.hash_policy)}; "
             f"another program has set net.ipv4.fib_multipath_hash_policy"
         )
     told = (snapshot.pathd or {}).get("bundles", {}).get(plan.bundle, {})

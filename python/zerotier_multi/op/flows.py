@@ -10,7 +10,9 @@ from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
-from zerotier_multi.rtnl import Flow, Link, Rtnl
+from zerotier_multi.netlink.links import Link
+from zerotier_multi.netlink.routes import Flow
+from zerotier_multi.netlink.rtnl import Rtnl
 
 LIMIT = 4096  # flows that are looked at
 _ESTABLISHED = "01"

@@ -15,13 +15,14 @@ from zerotier_multi.bundle import shown
 from zerotier_multi.homes import own_identity
 from zerotier_multi.listener import crowd, others, rows
 from zerotier_multi.op.errors import NotAllowed, NotConfigured, Unavailable
-from zerotier_multi.op.snapshot import Answer, Counters, Kernel, Process, Sample, Snapshot
+from zerotier_multi.op.snapshot import Answer, Counters, Process, Sample, Snapshot
 from zerotier_multi.pathd.control import PathdError, ask
 from zerotier_multi.pathd.kernel.sysctls import HASH_POLICIES
 from zerotier_multi.plan import InstancePlan, Plan
 from zerotier_multi.plans import published_plans
 from zerotier_multi.ports import in_the_way
-from zerotier_multi.rtnl import Rtnl
+from zerotier_multi.netlink.rtnl import Rtnl
+from zerotier_multi.netlink.state import KernelState, observe
 from zerotier_multi.systemd import UnitState
 from zerotier_multi.usage import SYSFS, cpu_seconds, device_counters
 from zerotier_multi.ztapi import ApiError, ZeroTierApi
@@ -101,6 +102,7 @@ class Watcher:
             broken_identities=slow.broken,
             obstacles=slow.obstacles,
             kernel=kernel,
+            hash_policy=_hash_policy(),
             first=self._first,
             last=last,
         )
@@ -225,23 +227,12 @@ def obstacle(instance: InstancePlan, unit: UnitState) -> str | None:
     return f"{crowd(crowded)} to TCP port {instance.port} keep its API from answering" if crowded else None
 
 
-def _read_kernel() -> Kernel:
-    rtnl = Rtnl()
+def _read_kernel() -> KernelState:
     try:
-        nexthops, groups, _strays = rtnl.nexthops()
-        return Kernel(
-            links=rtnl.links(),
-            addresses=frozenset(rtnl.addresses()),
-            neighbours=frozenset(rtnl.neighbours()),
-            nexthops=nexthops,
-            groups=groups,
-            routes=frozenset(rtnl.our_routes()),
-            hash_policy=_hash_policy(),
-        )
+        with Rtnl() as rtnl:
+            return observe(rtnl)
     except OSError as error:
         raise Unavailable(f"the kernel's tables cannot be read ({error.strerror})") from None
-    finally:
-        rtnl.close()
 
 
 def _hash_policy() -> int | None:

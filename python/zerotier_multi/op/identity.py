@@ -13,7 +13,7 @@ from zerotier_multi.homes import own_identity
 from zerotier_multi.op.errors import NotAllowed, Unavailable
 from zerotier_multi.plan import InstancePlan, Plan
 from zerotier_multi.ports import udp_places
-from zerotier_multi.rtnl import Rtnl
+from zerotier_multi.netlink.rtnl import Rtnl
 from zerotier_multi.transit import IPInterface
 from zerotier_multi.underlay import Local, verdicts
 from zerotier_multi.ztapi import ApiError, ZeroTierApi
@@ -82,15 +82,13 @@ def listening(instance: InstancePlan) -> list[tuple[str, int]]:
 
 def _read_addresses() -> tuple[Mapping[str, Local], frozenset[str]]:
     """All addresses of this router with their devices, and the devices with a default route that is not ours."""
-    rtnl = Rtnl()
     try:
-        names = {link.index: name for name, link in rtnl.links().items()}
-        uplinks = frozenset(names[index] for _family, index in rtnl.uplinks() if index in names)
-        interfaces = [(a.index, ipaddress.ip_interface(a.interface)) for a in rtnl.local_addresses()]
+        with Rtnl() as rtnl:
+            names = {link.index: name for name, link in rtnl.links().items()}
+            uplinks = frozenset(names[index] for _family, index in rtnl.uplinks() if index in names)
+            interfaces = [(a.index, ipaddress.ip_interface(a.interface)) for a in rtnl.local_addresses()]
     except OSError as error:
         raise Unavailable(f"the addresses of this router cannot be read ({error.strerror})") from None
-    finally:
-        rtnl.close()
     return {str(interface.ip): Local(names.get(index, ""), interface) for index, interface in interfaces}, uplinks
 
 

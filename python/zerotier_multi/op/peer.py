@@ -44,7 +44,7 @@ def peer_node(snapshot: Snapshot, plan: Plan, path: PathPlan) -> str | None:
     instance, link = plan.instance(path.instance), snapshot.kernel.links.get(path.device)
     if instance is None or link is None:
         return None
-    for neighbour in snapshot.kernel.neighbours:
+    for neighbour in snapshot.kernel.neighbours | snapshot.kernel.learned:
         if (neighbour.index, neighbour.address) == (link.index, path.via):
             return node_of_mac(neighbour.lladdr, instance.network_id)
     return None

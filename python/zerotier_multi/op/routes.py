@@ -9,8 +9,8 @@ from zerotier_multi import names
 from zerotier_multi.op.data import SCHEMA, general_warnings
 from zerotier_multi.op.snapshot import Snapshot
 from zerotier_multi.plan import Plan
-from zerotier_multi.nexthops import NextHop
-from zerotier_multi.rtnl import Route
+from zerotier_multi.netlink.nexthops import NextHop
+from zerotier_multi.netlink.routes import Route
 
 
 def routes(snapshot: Snapshot, plan: Plan) -> dict[str, Any]:

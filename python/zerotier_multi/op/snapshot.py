@@ -6,9 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from zerotier_multi.netlink.state import KernelState
 from zerotier_multi.plan import InstancePlan, Plan
-from zerotier_multi.nexthops import NextHop, NextHopGroup
-from zerotier_multi.rtnl import Address, Link, Neighbour, Route
 from zerotier_multi.systemd import UnitState
 
 
@@ -54,19 +53,6 @@ class Answer:
 
 
 @dataclass(frozen=True)
-class Kernel:
-    """The kernel's own account of devices, next hops and routes."""
-
-    links: Mapping[str, Link] = field(default_factory=dict)
-    addresses: frozenset[Address] = frozenset()
-    neighbours: frozenset[Neighbour] = frozenset()
-    nexthops: Mapping[int, NextHop] = field(default_factory=dict)
-    groups: Mapping[int, NextHopGroup] = field(default_factory=dict)
-    routes: frozenset[Route] = frozenset()
-    hash_policy: int | None = None
-
-
-@dataclass(frozen=True)
 class Snapshot:
     """The box at one moment; ``now`` is in seconds since 1970."""
 
@@ -79,7 +65,8 @@ class Snapshot:
     nodes: Mapping[str, str] = field(default_factory=dict)  # unit -> node address of the identity on disk
     broken_identities: tuple[str, ...] = ()  # units
     obstacles: Mapping[str, str] = field(default_factory=dict)  # unit -> what others do that keeps it from working
-    kernel: Kernel = field(default_factory=Kernel)
+    kernel: KernelState = field(default_factory=KernelState)
+    hash_policy: int | None = None  # of the kernel
     first: Sample = field(default_factory=lambda: Sample(0.0))
     last: Sample = field(default_factory=lambda: Sample(0.0))
 

@@ -18,9 +18,10 @@ from typing import Any
 
 from systemd import daemon as sd
 
-from zerotier_multi import names, rtnl, systemd
+from zerotier_multi import names, systemd
+from zerotier_multi.netlink.rtnl import Rtnl
 from zerotier_multi.listener import crowd
-from zerotier_multi.netlink import EventSocket
+from zerotier_multi.netlink.sockets import EventSocket
 from zerotier_multi.pathd.instances import healing, recovery
 from zerotier_multi.pathd.kernel import forwarding
 from zerotier_multi.pathd.nftables import mss, spoofed, table as nft
@@ -29,13 +30,15 @@ from zerotier_multi.pathd.tell import events, journal
 from zerotier_multi.pathd.kernel.actions import actions
 from zerotier_multi.pathd.tell.chronicle import Chronicle
 from zerotier_multi.pathd.control import ControlSocket
-from zerotier_multi.pathd.kernel.desired import Desired, Observed, Share, desired_state, group_id
+from zerotier_multi.pathd.kernel.desired import Desired, Share, desired_state, group_id
+from zerotier_multi.netlink.state import KernelState
 from zerotier_multi.pathd.instances.endpoints import Endpoints
 from zerotier_multi.pathd.tell.events import Event, Seen, bundle_word, hang, revival
 from zerotier_multi.pathd.instances.hangs import Door, Hangs
 from zerotier_multi.pathd.tell.hooks import Hooks
 from zerotier_multi.pathd.kernel.inotify import FileWatch
-from zerotier_multi.pathd.kernel.apply import carry_out, observe, supports_resilient_groups
+from zerotier_multi.pathd.kernel.apply import carry_out, supports_resilient_groups
+from zerotier_multi.netlink.state import observe
 from zerotier_multi.pathd.instances.members import Members
 from zerotier_multi.pathd.tell.metrics import MetricsFile
 from zerotier_multi.pathd.kernel.notices import GROUPS, Prefixes, concerns_us
@@ -74,7 +77,7 @@ class Daemon:
 
     def __init__(self) -> None:
         names.STATE_FILE.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        self._rtnl = rtnl.Rtnl()
+        self._rtnl = Rtnl()
         self._events = EventSocket(GROUPS)
         self._sysctls = Sysctls(names.STATE_FILE.parent / "sysctls.json")
         self._zones = Zones()
@@ -92,7 +95,7 @@ class Daemon:
         self._recovery = recovery.Recovery()
         self._been_up = {path for path, word in self._since.states().items() if word == "up"}  # at any time
         self._problems: list[str] = []
-        self._observed = Observed()
+        self._observed = KernelState()
         self._want = Desired()
         self._repairs = Repairs()
         self._refused: dict[int, float] = {}  # next hops that the kernel has not taken, and until when they are not tried
@@ -349,7 +352,7 @@ class Daemon:
         members = self._members.look(self._plan_list, self._path_state, time.monotonic())
         return Seen(states, devices, self._ready, members, self._blocked.paths, self._blocked.prefixes)
 
-    def _forget_drained(self, have: Observed, now: float) -> None:
+    def _forget_drained(self, have: KernelState, now: float) -> None:
         """A device that was made anew is no longer drained, nor one that nobody has restarted."""
         for device, (index, until) in list(self._drained.items()):
             if device not in have.links or have.links[device].index != index or until <= now:

@@ -11,7 +11,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from zerotier_multi.rtnl import Bucket
+from zerotier_multi.netlink.nexthops import Bucket
 
 FULL, ROOM = 0.85, 0.55  # pressure of a path that takes no more, and of one that takes any flow
 UNEVEN = 0.1  # difference of pressures that is worth a step

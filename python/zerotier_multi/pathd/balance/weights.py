@@ -13,8 +13,8 @@ from typing import Protocol
 from zerotier_multi.pathd.balance.load import Instance, Load, Loads
 from zerotier_multi.pathd.balance.spread import FULL, Line, Member, Spread, Step, bases, capacity, sizes
 from zerotier_multi.plan import GroupPlan, InstancePlan, PathPlan, Plan
-from zerotier_multi.nexthops import NextHopGroup
-from zerotier_multi.rtnl import Bucket
+from zerotier_multi.netlink.nexthops import NextHopGroup
+from zerotier_multi.netlink.nexthops import Bucket
 
 WINDOW = 1.0  # seconds of one reading
 WINDOWS = 3  # readings that a pressure is the mean of

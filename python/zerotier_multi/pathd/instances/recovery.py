@@ -21,7 +21,7 @@ from zerotier_multi.homefiles import TUNNEL_PREFIXES
 from zerotier_multi.names import is_our_device
 from zerotier_multi.pathd.probe.prober import Silence
 from zerotier_multi.plan import InstancePlan, Plan
-from zerotier_multi.rtnl import Address, Link
+from zerotier_multi.netlink.links import Address, Link
 
 HEARD = 0.4  # seconds in which the remote is heard, but does not answer, before the first restart
 DEAF, PATIENT = 3.5, 8.0  # the same where it is not heard, for one router of the two and for the other

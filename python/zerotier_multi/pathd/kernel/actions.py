@@ -12,9 +12,12 @@ from collections.abc import Iterable, Set
 from dataclasses import dataclass, replace
 
 from zerotier_multi import names
-from zerotier_multi.pathd.kernel.desired import Desired, DeviceState, Observed
-from zerotier_multi.nexthops import NextHop, NextHopGroup, Stray, group_weights
-from zerotier_multi.rtnl import Address, Link, Neighbour, Route, Rule
+from zerotier_multi.pathd.kernel.desired import Desired, DeviceState
+from zerotier_multi.netlink.state import KernelState
+from zerotier_multi.netlink.nexthops import NextHop, NextHopGroup, Stray, group_weights
+from zerotier_multi.netlink.links import Address, Link, Neighbour
+from zerotier_multi.netlink.routes import Route
+from zerotier_multi.netlink.rules import Rule
 
 
 @dataclass(frozen=True)
@@ -69,7 +72,7 @@ class Remove:
 Action = AddDevice | SetDevice | DeleteDevice | Put | PutRoute | Remove
 
 
-def actions(want: Desired, have: Observed) -> list[Action]:
+def actions(want: Desired, have: KernelState) -> list[Action]:
     """What to do, in order. Nothing where everything stands as it shall."""
     gone = _leaving(want, have)
     first = [Remove(have.nexthops[number]) for number in sorted(gone)]
@@ -81,7 +84,7 @@ def actions(want: Desired, have: Observed) -> list[Action]:
     return [*first, *_devices(want, have), *_make(want, have), *_prune(want, have)]
 
 
-def _leaving(want: Desired, have: Observed) -> set[int]:
+def _leaving(want: Desired, have: KernelState) -> set[int]:
     """IPv6 next hops whose deletion is all that some groups need.
 
     The kernel then takes them out of their groups and touches nothing else. Replacing an IPv6 group by one without them
@@ -105,7 +108,7 @@ def _without(group: NextHopGroup, gone: Set[int]) -> NextHopGroup:
     return replace(group, members=tuple(m for m, _weight in left), weights=group_weights(w for _member, w in left))
 
 
-def _devices(want: Desired, have: Observed) -> Iterable[Action]:
+def _devices(want: Desired, have: KernelState) -> Iterable[Action]:
     for name in sorted(want.own_devices - set(have.links)):
         yield AddDevice(name)
     for name, state in sorted(want.devices.items()):
@@ -125,7 +128,7 @@ def device_change(state: DeviceState, link: Link) -> SetDevice | None:
     return SetDevice(state.name, link.index, up, mtu, master, alias)
 
 
-def _make(want: Desired, have: Observed) -> Iterable[Action]:
+def _make(want: Desired, have: KernelState) -> Iterable[Action]:
     yield from (Put(a) for a in sorted(want.addresses - have.addresses, key=_order))
     yield from (Put(n) for n in sorted(want.neighbours - have.neighbours, key=_order))
     for number, hop in sorted(want.nexthops.items()):
@@ -142,7 +145,7 @@ def _make(want: Desired, have: Observed) -> Iterable[Action]:
     yield from (Put(r) for r in sorted(want.rules - have.rules, key=_order))
 
 
-def _prune(want: Desired, have: Observed) -> Iterable[Action]:
+def _prune(want: Desired, have: KernelState) -> Iterable[Action]:
     yield from (Remove(r) for r in sorted(have.rules - want.rules, key=_order))
     kept = _places(want.routes)
     stale = (r for r in have.routes if _place(r) not in kept or (r.odd and _place(r) in _places(want.routes & have.routes)))
@@ -176,7 +179,7 @@ def _places(routes: Iterable[Route]) -> set[tuple[str, int, int]]:
     return {_place(route) for route in routes}
 
 
-def _managed_indexes(want: Desired, have: Observed) -> set[int]:
+def _managed_indexes(want: Desired, have: KernelState) -> set[int]:
     return {have.links[name].index for name in want.devices if name in have.links}
 
 

@@ -9,33 +9,21 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 
 from zerotier_multi import names
-from zerotier_multi.netlink import KernelError
+from zerotier_multi.netlink.sockets import KernelError
 from zerotier_multi.pathd.kernel.actions import Action, AddDevice, DeleteDevice, Put, PutRoute, Remove, SetDevice
-from zerotier_multi.pathd.kernel.desired import Observed
+from zerotier_multi.netlink.state import KernelState
 from zerotier_multi.pathd.kernel.repairs import Key, key_of
-from zerotier_multi.nexthops import NextHop, NextHopGroup, Stray, group_members
-from zerotier_multi.rtnl import FORCED_AFTER, RT_TABLE_MAIN, Address, Neighbour, Route, Rtnl, Rule
+from zerotier_multi.netlink.nexthops import NextHop, NextHopGroup, Stray, group_members
+from zerotier_multi.netlink.links import Address, Neighbour
+from zerotier_multi.netlink.nexthops import FORCED_AFTER
+from zerotier_multi.netlink.routes import RT_TABLE_MAIN, Route
+from zerotier_multi.netlink.rtnl import Rtnl
+from zerotier_multi.netlink.rules import Rule
 
 log = logging.getLogger("pathd")
 
 # What has gone by itself meanwhile needs no removal.
 _GONE = (errno.ENOENT, errno.ESRCH, errno.ENODEV, errno.EADDRNOTAVAIL)
-
-
-def observe(rtnl: Rtnl) -> Observed:
-    """Read the kernel's state as far as it concerns us."""
-    nexthops, groups, strays = rtnl.nexthops()
-    return Observed(
-        links=rtnl.links(),
-        addresses=rtnl.addresses(),
-        neighbours=rtnl.permanent_neighbours(),
-        nexthops=nexthops,
-        groups=groups,
-        strays=strays,
-        routes=rtnl.our_routes(),
-        rules=rtnl.our_rules(),
-        local=rtnl.local_addresses(),
-    )
 
 
 def supports_resilient_groups(rtnl: Rtnl) -> bool:
@@ -66,7 +54,7 @@ class Done:
     refused: set[int] = field(default_factory=set)
 
 
-def carry_out(rtnl: Rtnl, todo: Iterable[Action], have: Observed, left_alone: Collection[Key] = ()) -> Done:
+def carry_out(rtnl: Rtnl, todo: Iterable[Action], have: KernelState, left_alone: Collection[Key] = ()) -> Done:
     """Carry actions out, without those for things that are ``left_alone``, and without what follows from refused ones.
 
     No route is bound to a group that could not be made, no group to a next hop that could not, and nothing that carries

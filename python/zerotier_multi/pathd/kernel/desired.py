@@ -10,29 +10,16 @@ from zerotier_multi import names
 from zerotier_multi.pathd.balance.spread import MAX_WEIGHT
 from zerotier_multi.plan import GroupPlan, InstancePlan, PathPlan, Plan
 from zerotier_multi.planner import best_mtu
-from zerotier_multi.nexthops import NextHop, NextHopGroup, Stray, group_weights
-from zerotier_multi.rtnl import RT_TABLE_MAIN, Address, Link, Neighbour, Route, Rule
+from zerotier_multi.netlink.nexthops import NextHop, NextHopGroup, group_weights
+from zerotier_multi.netlink.state import KernelState
+from zerotier_multi.netlink.links import Address, Link, Neighbour
+from zerotier_multi.netlink.routes import RT_TABLE_MAIN, Route
+from zerotier_multi.netlink.rules import Rule
 
 # How long the first group of a remote waits for the rest of its members, in seconds. Built at once with all
 # of them, the groups of both ends have the same layout, so that both directions of a flow use one instance.
 GROUP_GRACE = 2.0
 DEFAULTS = ("0.0.0.0/0", "::/0")
-
-
-@dataclass
-class Observed:
-    """The kernel's state as far as it concerns us."""
-
-    links: Mapping[str, Link] = field(default_factory=dict)
-    addresses: set[Address] = field(default_factory=set)
-    neighbours: set[Neighbour] = field(default_factory=set)
-    nexthops: dict[int, NextHop] = field(default_factory=dict)
-    groups: dict[int, NextHopGroup] = field(default_factory=dict)
-    strays: dict[int, Stray] = field(default_factory=dict)  # what else has our ids or our protocol number
-    routes: set[Route] = field(default_factory=set)
-    rules: set[Rule] = field(default_factory=set)
-    local: set[Address] = field(default_factory=set)  # the router's own addresses, those of DHCP too
-    uplinks: frozenset[tuple[int, int]] = frozenset()  # (family, ifindex) of default routes; read where they are needed
 
 
 @dataclass(frozen=True)
@@ -102,7 +89,7 @@ def member_sysctls(device: str, rp_filter_all: str) -> dict[str, str]:
 
 def desired_state(
     plans: Iterable[Plan],
-    observed: Observed,
+    observed: KernelState,
     usable: Usable,
     resilient: bool,
     waiting_since: Mapping[int, float],
@@ -126,7 +113,7 @@ def desired_state(
     return want
 
 
-def _master(want: Desired, plan: Plan, observed: Observed) -> tuple[int, int] | None:
+def _master(want: Desired, plan: Plan, observed: KernelState) -> tuple[int, int] | None:
     """(ifindex of the VRF or 0, its table); None while a VRF that is wanted is not there."""
     if plan.vrf is None:
         return 0, RT_TABLE_MAIN
@@ -137,7 +124,7 @@ def _master(want: Desired, plan: Plan, observed: Observed) -> tuple[int, int] | 
     return link.index, link.table
 
 
-def _bundle(want: Desired, plan: Plan, observed: Observed, rp_filter_all: str) -> None:
+def _bundle(want: Desired, plan: Plan, observed: KernelState, rp_filter_all: str) -> None:
     vrf = _master(want, plan, observed)
     if vrf is None:
         return
@@ -163,7 +150,7 @@ def _bundle(want: Desired, plan: Plan, observed: Observed, rp_filter_all: str) -
             want.neighbours.add(Neighbour(link.index, path.via, path.lladdr))
 
 
-def ready(plan: Plan, path: PathPlan, instance: InstancePlan | None, observed: Observed) -> Link | None:
+def ready(plan: Plan, path: PathPlan, instance: InstancePlan | None, observed: KernelState) -> Link | None:
     """The device of a path when the kernel would take a next hop over it: up, carrier, addressed."""
     link = observed.links.get(path.device)
     if instance is None or link is None or link.kind != "tun" or not (link.up and link.carrier):
@@ -175,7 +162,7 @@ def ready(plan: Plan, path: PathPlan, instance: InstancePlan | None, observed: O
 def _paths(
     want: Desired,
     plan: Plan,
-    observed: Observed,
+    observed: KernelState,
     usable: Usable,
     resilient: bool,
     waiting_since: Mapping[int, float],
@@ -251,7 +238,7 @@ def fitting(weights: Iterable[int]) -> tuple[int, ...]:
     return found if most <= MAX_WEIGHT else tuple(max(1, weight * MAX_WEIGHT // most) for weight in found)
 
 
-def group_id(group: GroupPlan, resilient: bool, observed: Observed) -> int | None:
+def group_id(group: GroupPlan, resilient: bool, observed: KernelState) -> int | None:
     """Id that a group has or gets: an existing one of ours keeps its id unless its size changes.
 
     Else it is the first id that nothing has; None where others have them all.

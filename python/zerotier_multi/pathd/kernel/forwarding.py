@@ -12,9 +12,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from zerotier_multi import names
-from zerotier_multi.pathd.kernel.desired import DEFAULTS, Desired, Observed
+from zerotier_multi.pathd.kernel.desired import DEFAULTS, Desired
+from zerotier_multi.netlink.state import KernelState
 from zerotier_multi.plan import GroupPlan, Plan
-from zerotier_multi.rtnl import Match, Rtnl
+from zerotier_multi.netlink.routes import Match
+from zerotier_multi.netlink.rtnl import Rtnl
 
 # Where a default route is tried: addresses that nobody has a route of his own for.
 _ANYWHERE = {"0.0.0.0/0": ("192.0.2.1", "203.0.113.1", "198.51.100.1"), "::/0": ("2001:db8:ffff::1", "3fff::1", "2001:db8::1")}
@@ -47,12 +49,12 @@ def samples(prefix: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(str(network[n]) for n in chosen))
 
 
-def ask(rtnl: Rtnl, plans: Iterable[Plan], want: Desired, have: Observed) -> dict[tuple[str, str], tuple[Match, ...]]:
+def ask(rtnl: Rtnl, plans: Iterable[Plan], want: Desired, have: KernelState) -> dict[tuple[str, str], tuple[Match, ...]]:
     """The kernel's answers for every prefix whose group shall stand; for no further address once one is right."""
     return {(plan.bundle, prefix): tuple(_ask(rtnl, prefix, number, device)) for plan, prefix, number, device in _prefixes(plans, want, have)}
 
 
-def _prefixes(plans: Iterable[Plan], want: Desired, have: Observed) -> Iterator[tuple[Plan, str, int, int]]:
+def _prefixes(plans: Iterable[Plan], want: Desired, have: KernelState) -> Iterator[tuple[Plan, str, int, int]]:
     for plan in plans:
         vrf = have.links[plan.vrf].index if plan.vrf in have.links else 0
         for route in plan.routes:
@@ -68,7 +70,7 @@ def _ask(rtnl: Rtnl, prefix: str, number: int, device: int) -> Iterator[Match]:
             return
 
 
-def blocked(plans: Iterable[Plan], want: Desired, have: Observed, answers: Answers) -> Blocked:
+def blocked(plans: Iterable[Plan], want: Desired, have: KernelState, answers: Answers) -> Blocked:
     """Which paths and prefixes that shall be used are not; ``have`` is what stands after all that could be done."""
     found = Blocked()
     names_of = {link.index: name for name, link in have.links.items()}
@@ -84,7 +86,7 @@ def blocked(plans: Iterable[Plan], want: Desired, have: Observed, answers: Answe
 
 
 def _look(
-    found: Blocked, plan: Plan, group: GroupPlan, number: int, want: Desired, have: Observed, answers: Answers, names_of: Mapping[int, str],
+    found: Blocked, plan: Plan, group: GroupPlan, number: int, want: Desired, have: KernelState, answers: Answers, names_of: Mapping[int, str],
 ) -> None:  # fmt: skip
     members = [m for m in want.groups[number].members if m in want.carrying]
     standing = have.groups.get(number)

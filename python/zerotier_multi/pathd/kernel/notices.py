@@ -7,25 +7,26 @@ import struct
 import sys
 from collections.abc import Collection, Iterable
 
-from zerotier_multi import names, rtnl
-from zerotier_multi.netlink import Message, attributes
-from zerotier_multi.nexthops import NHA_ID
+from zerotier_multi import names
+from zerotier_multi.netlink import messages
+from zerotier_multi.netlink.messages import Message, attributes
+from zerotier_multi.netlink.nexthops import NHA_ID
 
 GROUPS = [
-    rtnl.GROUP_LINK,
-    rtnl.GROUP_NEIGH,
-    rtnl.GROUP_IPV4_ADDR,
-    rtnl.GROUP_IPV6_ADDR,
-    rtnl.GROUP_IPV4_ROUTE,
-    rtnl.GROUP_IPV6_ROUTE,
-    rtnl.GROUP_NEXTHOP,
-    rtnl.GROUP_IPV4_RULE,
-    rtnl.GROUP_IPV6_RULE,
+    messages.GROUP_LINK,
+    messages.GROUP_NEIGH,
+    messages.GROUP_IPV4_ADDR,
+    messages.GROUP_IPV6_ADDR,
+    messages.GROUP_IPV4_ROUTE,
+    messages.GROUP_IPV6_ROUTE,
+    messages.GROUP_NEXTHOP,
+    messages.GROUP_IPV4_RULE,
+    messages.GROUP_IPV6_RULE,
 ]
-_ROUTES = (rtnl.RTM_NEWROUTE, rtnl.RTM_DELROUTE)
-_BUCKETS = (rtnl.RTM_NEWNEXTHOPBUCKET, rtnl.RTM_DELNEXTHOPBUCKET)  # where a group's buckets are is the kernel's business
-_NEXTHOPS = (rtnl.RTM_NEWNEXTHOP, rtnl.RTM_DELNEXTHOP)
-_NEIGHBOURS = (rtnl.RTM_NEWNEIGH, rtnl.RTM_DELNEIGH)
+_ROUTES = (messages.RTM_NEWROUTE, messages.RTM_DELROUTE)
+_BUCKETS = (messages.RTM_NEWNEXTHOPBUCKET, messages.RTM_DELNEXTHOPBUCKET)  # where a group's buckets are is the kernel's business
+_NEXTHOPS = (messages.RTM_NEWNEXTHOP, messages.RTM_DELNEXTHOP)
+_NEIGHBOURS = (messages.RTM_NEWNEIGH, messages.RTM_DELNEIGH)
 _RTA_DST = 1
 _FAMILIES = {2: 4, 10: 6}  # AF_INET, AF_INET6
 

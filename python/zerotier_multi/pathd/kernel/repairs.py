@@ -13,9 +13,12 @@ from dataclasses import dataclass, field, replace
 
 from zerotier_multi import names
 from zerotier_multi.pathd.kernel.actions import Action, AddDevice, Put, PutRoute, SetDevice, device_change
-from zerotier_multi.pathd.kernel.desired import Desired, Observed
-from zerotier_multi.nexthops import NextHop, NextHopGroup
-from zerotier_multi.rtnl import Address, Neighbour, Route, Rule
+from zerotier_multi.pathd.kernel.desired import Desired
+from zerotier_multi.netlink.state import KernelState
+from zerotier_multi.netlink.nexthops import NextHop, NextHopGroup
+from zerotier_multi.netlink.links import Address, Neighbour
+from zerotier_multi.netlink.routes import Route
+from zerotier_multi.netlink.rules import Rule
 
 FREE, WINDOW = 10, 60.0  # so many repairs of a thing in so many seconds are made at once
 PAUSE = 10.0  # seconds between two more
@@ -53,7 +56,7 @@ class Repairs:
     _times: dict[Key, deque[float]] = field(default_factory=dict)
     _held: dict[Key, tuple[float, Change]] = field(default_factory=dict)
 
-    def look(self, want: Desired, have: Observed, now: float) -> Outcome:
+    def look(self, want: Desired, have: KernelState, now: float) -> Outcome:
         """Compare with the look before; ``have`` is what stands before anything is done about it."""
         values = dict(_wanted(want, have))
         stands = {key: value for key, value in values.items() if _stands(key, value, want, have)}
@@ -139,7 +142,7 @@ def _key(what: Address | Neighbour | Rule) -> Key:
     return "rule", what
 
 
-def _wanted(want: Desired, have: Observed) -> Iterator[tuple[Key, object]]:
+def _wanted(want: Desired, have: KernelState) -> Iterator[tuple[Key, object]]:
     """Everything that shall stand, without the id of the group, which may change."""
     yield from ((("made", name), True) for name in want.own_devices)
     for name, state in want.devices.items():
@@ -155,7 +158,7 @@ def _without_id(route: Route) -> Route:
     return replace(route, nexthop_id=names.first_group_id(route.nexthop_id) if route.nexthop_id else 0)
 
 
-def _stands(key: Key, value: object, want: Desired, have: Observed) -> bool:
+def _stands(key: Key, value: object, want: Desired, have: KernelState) -> bool:
     match key[0]:
         case "made":
             return key[1] in have.links
@@ -172,7 +175,7 @@ def _stands(key: Key, value: object, want: Desired, have: Observed) -> bool:
     return value in have.addresses or value in have.neighbours or value in have.rules
 
 
-def _change(key: Key, value: object, number: int, have: Observed) -> Change:
+def _change(key: Key, value: object, number: int, have: KernelState) -> Change:
     """What a thing is called, and what is found of it; ``number`` is the id that a group had."""
     names_of = {link.index: name for name, link in have.links.items()}
     match key:
@@ -194,7 +197,7 @@ def _change(key: Key, value: object, number: int, have: Observed) -> Change:
     return Change("", "a routing rule", "deleted")
 
 
-def _instead(number: int, have: Observed) -> str:
+def _instead(number: int, have: KernelState) -> str:
     if stray := have.strays.get(number):
         return f"replaced by {stray.text}"
     return "changed" if number in have.nexthops or number in have.groups else "deleted"

@@ -13,7 +13,7 @@ import ipaddress
 from collections.abc import Iterable
 
 from zerotier_multi.plan import Plan
-from zerotier_multi.rtnl import Address
+from zerotier_multi.netlink.links import Address
 
 _CHAIN = "own-sources"
 

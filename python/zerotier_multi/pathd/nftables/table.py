@@ -8,7 +8,7 @@ from __future__ import annotations
 import subprocess
 from collections.abc import Sequence
 
-from zerotier_multi.netlink import NETLINK_NETFILTER, EventSocket
+from zerotier_multi.netlink.sockets import NETLINK_NETFILTER, EventSocket
 
 NAME = "zerotier_multi"
 TABLE = f"inet {NAME}"

@@ -5,12 +5,13 @@ from __future__ import annotations
 import ipaddress
 from collections.abc import Iterable, Iterator
 
-from zerotier_multi.pathd.kernel.desired import Observed, ready
+from zerotier_multi.pathd.kernel.desired import ready
+from zerotier_multi.netlink.state import KernelState
 from zerotier_multi.pathd.probe.prober import Target
 from zerotier_multi.plan import Plan
 
 
-def targets(plans: Iterable[Plan], observed: Observed) -> Iterator[Target]:
+def targets(plans: Iterable[Plan], observed: KernelState) -> Iterator[Target]:
     """Every path of bundles with a health check whose device could send a probe now."""
     for plan in plans:
         for path in plan.paths if plan.health.enabled else ():

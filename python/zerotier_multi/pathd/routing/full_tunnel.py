@@ -19,9 +19,11 @@ import ipaddress
 from collections.abc import Iterable, Iterator
 
 from zerotier_multi import names
-from zerotier_multi.pathd.kernel.desired import DEFAULTS, Desired, Observed
+from zerotier_multi.pathd.kernel.desired import DEFAULTS, Desired
+from zerotier_multi.netlink.state import KernelState
 from zerotier_multi.plan import Plan
-from zerotier_multi.rtnl import RT_TABLE_LOCAL, RT_TABLE_MAIN, Route, Rule
+from zerotier_multi.netlink.routes import RT_TABLE_LOCAL, RT_TABLE_MAIN, Route
+from zerotier_multi.netlink.rules import Rule
 
 _DHCP_CLIENT = {4: 68, 6: 546}  # UDP ports
 _LOCAL, _DHCP, _UNDERLAY, _SPECIFIC, _TUNNEL = range(names.FULL_TUNNEL_PRIORITY, names.FULL_TUNNEL_PRIORITY + 5)
@@ -37,7 +39,7 @@ def families(plans: Iterable[Plan]) -> dict[int, bool]:
     return found
 
 
-def add(want: Desired, plans: Iterable[Plan], have: Observed) -> None:
+def add(want: Desired, plans: Iterable[Plan], have: KernelState) -> None:
     """Put the rules of full tunnels among what shall stand, and where routes are kept one that refuses."""
     for family, keep in families(plans).items():
         want.rules |= set(_rules(family, have))
@@ -46,7 +48,7 @@ def add(want: Desired, plans: Iterable[Plan], have: Observed) -> None:
             want.routes.add(Route(prefix, 0, None, names.FULL_TUNNEL_TABLE, names.REFUSING_METRIC))
 
 
-def _rules(family: int, have: Observed) -> Iterator[Rule]:
+def _rules(family: int, have: KernelState) -> Iterator[Rule]:
     # Where VRFs are, VyOS has the local table looked at as late as 32765.
     yield Rule(family, _LOCAL, "", 0, RT_TABLE_LOCAL)
     yield Rule(family, _DHCP, "", _DHCP_CLIENT[family], RT_TABLE_MAIN)

@@ -15,11 +15,15 @@ from dataclasses import dataclass, field
 
 from zerotier_multi import names
 from zerotier_multi.engine_choice import follows_addresses
-from zerotier_multi.netlink import KernelError
-from zerotier_multi.pathd.kernel.desired import Desired, Observed
+from zerotier_multi.netlink.sockets import KernelError
+from zerotier_multi.pathd.kernel.desired import Desired
+from zerotier_multi.netlink.state import KernelState
 from zerotier_multi.pathd.routing.leases import router_of_lease
 from zerotier_multi.plan import InstancePlan, Plan
-from zerotier_multi.rtnl import RT_TABLE_MAIN, Address, Link, Route, Rtnl, Rule
+from zerotier_multi.netlink.links import Address, Link
+from zerotier_multi.netlink.routes import RT_TABLE_MAIN, Route
+from zerotier_multi.netlink.rtnl import Rtnl
+from zerotier_multi.netlink.rules import Rule
 
 AGE = 30.0  # seconds
 ANYWHERE = {4: "0.0.0.0/0", 6: "::/0"}
@@ -59,12 +63,12 @@ def _family(address: str) -> int:
     return 6 if ":" in address else 4
 
 
-def devices(plans: Iterable[Plan], have: Observed) -> set[str]:
+def devices(plans: Iterable[Plan], have: KernelState) -> set[str]:
     """Devices that are the uplink of some instance."""
     return {use.device for use in _uses(plans, have)}
 
 
-def _uses(plans: Iterable[Plan], have: Observed) -> Iterator[_Use]:
+def _uses(plans: Iterable[Plan], have: KernelState) -> Iterator[_Use]:
     names_of = {link.index: name for name, link in have.links.items()}
     owned = [(names_of[own.index], own) for own in sorted(have.local, key=str) if own.index in names_of]
     for plan in plans:
@@ -77,7 +81,7 @@ def _uses(plans: Iterable[Plan], have: Observed) -> Iterator[_Use]:
                     yield use
 
 
-def add(want: Desired, plans: Iterable[Plan], have: Observed, gateways: Known) -> None:
+def add(want: Desired, plans: Iterable[Plan], have: KernelState, gateways: Known) -> None:
     """Put the rules and default routes of all uplinks among what shall stand."""
     slots: dict[tuple[str, int], list[str]] = {}  # the devices of an instance, in order
     for use in _uses(plans, have):
@@ -107,7 +111,7 @@ def _gateway(use: _Use, gateways: Known) -> str | None:
     return (gateways[key] or "") if key in gateways else None
 
 
-def _main(link: Link, have: Observed) -> int:
+def _main(link: Link, have: KernelState) -> int:
     """The table in which a device has its routes: that of its VRF, if any."""
     vrf = next((other.table for other in have.links.values() if other.index == link.master), None)
     return vrf or RT_TABLE_MAIN
@@ -134,7 +138,7 @@ class Gateways:
     _known: dict[tuple[str, int], str | None] = field(default_factory=dict)
     _of: frozenset[str] = frozenset()
 
-    def read(self, rtnl: Rtnl, used: Collection[str], have: Observed, now: float) -> Known:
+    def read(self, rtnl: Rtnl, used: Collection[str], have: KernelState, now: float) -> Known:
         """What is known of the devices ``used`` at ``now`` (s). Raises OSError."""
         if self.stale or self._of != frozenset(used) or now - self._read_at >= AGE:
             self._known, self._read_at = {}, now
@@ -143,7 +147,7 @@ class Gateways:
             self._of, self.stale = frozenset(used), False
         return self._known
 
-    def _look(self, rtnl: Rtnl, link: Link, have: Observed) -> None:
+    def _look(self, rtnl: Rtnl, link: Link, have: KernelState) -> None:
         for family in (4, 6):
             try:
                 found = rtnl.default_gateways(family, link.index, _main(link, have))

@@ -14,17 +14,24 @@ from dataclasses import dataclass
 from itertools import zip_longest
 
 from zerotier_multi.names import RT_PROTO
-from zerotier_multi.netlink import attributes
+from zerotier_multi.netlink.messages import attribute, attributes, family_of, nested, packed, u32
 
-NHA_ID, NHA_GROUP, NHA_GROUP_TYPE, NHA_OIF, NHA_GATEWAY, NHA_RES_GROUP = 1, 2, 3, 5, 6, 12
+NHA_ID = 1
+_NHA_GROUP, _NHA_GROUP_TYPE, _NHA_OIF, _NHA_GATEWAY, _NHA_RES_GROUP = 2, 3, 5, 6, 12
 _NHA_BLACKHOLE, _NHA_FDB = 4, 11
-NHA_RES_GROUP_BUCKETS, NHA_RES_GROUP_IDLE_TIMER, NHA_RES_GROUP_UNBALANCED_TIMER = 1, 2, 3
+_NHA_RES_GROUP_BUCKETS, _NHA_RES_GROUP_IDLE_TIMER, _NHA_RES_GROUP_UNBALANCED_TIMER = 1, 2, 3
 _RTNH_F_ONLINK = 4
+_NHA_RES_BUCKET = 13
+_NHA_RES_BUCKET_INDEX, _NHA_RES_BUCKET_IDLE_TIME, _NHA_RES_BUCKET_NH_ID = 1, 2, 3
+_NEXTHOP_GRP_TYPE_RES = 1
 _CLOCK_TICKS = 100  # USER_HZ: timers of next-hop groups are in 1/100 s
+FORCED_AFTER = 0.05  # seconds; a shorter time may read back as 0 (never), because the kernel keeps it in whole jiffies
+
+ALL_NEXTHOPS = struct.pack("=BBBxI", 0, 0, 0, 0)
 
 # Attributes of the objects that we make, those included that the kernel adds by itself: what other groups have besides.
-_SINGLE = {NHA_ID, NHA_OIF, NHA_GATEWAY}
-_GROUP = {NHA_ID, NHA_GROUP, NHA_GROUP_TYPE, NHA_RES_GROUP}
+_SINGLE = {NHA_ID, _NHA_OIF, _NHA_GATEWAY}
+_GROUP = {NHA_ID, _NHA_GROUP, _NHA_GROUP_TYPE, _NHA_RES_GROUP}
 _NHA_OP_FLAGS, _NHA_HW_STATS_ENABLE, _NHA_HW_STATS_USED = 14, 16, 17  # say nothing about where packets go
 _SILENT = {_NHA_OP_FLAGS, _NHA_HW_STATS_ENABLE, _NHA_HW_STATS_USED}
 
@@ -64,6 +71,15 @@ class Stray:
     ours: bool
 
 
+@dataclass(frozen=True)
+class Bucket:
+    """A hash bucket of a resilient group: its number, the next hop it is on, seconds since its last packet."""
+
+    index: int
+    path: int
+    idle: float
+
+
 def group_weights(weights: Iterable[int]) -> tuple[int, ...]:
     """Weights as a :class:`NextHopGroup` has them: none where all are 1."""
     found = tuple(weights)
@@ -80,23 +96,23 @@ def parse(body: bytes) -> NextHop | NextHopGroup | Stray:
     """The object that a message RTM_NEWNEXTHOP is about; ``body`` is what follows the netlink header."""
     _family, _scope, protocol, flags = struct.unpack_from("=BBBxI", body)
     values = attributes(body[8:])
-    number, ours = _u32(values[NHA_ID]), protocol == RT_PROTO
+    number, ours = u32(values[NHA_ID]), protocol == RT_PROTO
     kinds = values.keys() - _SILENT
-    if NHA_GROUP in values:
+    if _NHA_GROUP in values:
         group = parse_group(number, values)
         known = ours and kinds <= _GROUP and not flags & _RTNH_F_ONLINK
         kind = "resilient group" if group.buckets else "group"
         return group if known else Stray(number, f"a {kind} of {group_members(group.members, group.weights)}", True, ours)
     if ours and kinds == _SINGLE and not flags & _RTNH_F_ONLINK:
-        return NextHop(number, _u32(values[NHA_OIF]), _gateway(values))
+        return NextHop(number, u32(values[_NHA_OIF]), _gateway(values))
     return Stray(number, _text(values, flags), False, ours)
 
 
 def _text(values: dict[int, bytes], flags: int) -> str:
     if _NHA_BLACKHOLE in values:
         return "a blackhole"
-    words = [f"via {_gateway(values)}"] if NHA_GATEWAY in values else []
-    words += [f"dev if{_u32(values[NHA_OIF])}"] if NHA_OIF in values else []
+    words = [f"via {_gateway(values)}"] if _NHA_GATEWAY in values else []
+    words += [f"dev if{u32(values[_NHA_OIF])}"] if _NHA_OIF in values else []
     words += ["onlink"] if flags & _RTNH_F_ONLINK else []
     words += ["fdb"] if _NHA_FDB in values else []
     return " ".join(["a next hop", *words])
@@ -104,23 +120,73 @@ def _text(values: dict[int, bytes], flags: int) -> str:
 
 def parse_group(number: int, values: dict[int, bytes]) -> NextHopGroup:
     """A group out of its attributes, whosever it is."""
-    content = values[NHA_GROUP]
+    content = values[_NHA_GROUP]
     entries = [struct.unpack_from("=IBBH", content, at) for at in range(0, len(content), 8)]
     members = tuple(entry[0] for entry in entries)
     # One less than people say; the high byte since Linux 6.12.
     weights = group_weights(entry[1] + (entry[2] << 8) + 1 for entry in entries)
-    resilient = attributes(values.get(NHA_RES_GROUP, b""))
-    if NHA_RES_GROUP_BUCKETS not in resilient:
+    resilient = attributes(values.get(_NHA_RES_GROUP, b""))
+    if _NHA_RES_GROUP_BUCKETS not in resilient:
         return NextHopGroup(number, members, weights=weights)
-    buckets = struct.unpack_from("=H", resilient[NHA_RES_GROUP_BUCKETS])[0]
-    idle = _u32(resilient[NHA_RES_GROUP_IDLE_TIMER]) / _CLOCK_TICKS
-    forced = bool(_u32(resilient.get(NHA_RES_GROUP_UNBALANCED_TIMER, bytes(4))))
+    buckets = struct.unpack_from("=H", resilient[_NHA_RES_GROUP_BUCKETS])[0]
+    idle = u32(resilient[_NHA_RES_GROUP_IDLE_TIMER]) / _CLOCK_TICKS
+    forced = bool(u32(resilient.get(_NHA_RES_GROUP_UNBALANCED_TIMER, bytes(4))))
     return NextHopGroup(number, members, buckets, idle, weights, forced)
 
 
 def _gateway(values: dict[int, bytes]) -> str:
-    return str(ipaddress.ip_address(values[NHA_GATEWAY]))
+    return str(ipaddress.ip_address(values[_NHA_GATEWAY]))
 
 
-def _u32(data: bytes) -> int:
-    return int(struct.unpack_from("=I", data)[0])
+# -- requests
+
+
+def about(number: int) -> bytes:
+    """A question for a next hop, a group or its buckets, or what deletes one of the first two."""
+    return ALL_NEXTHOPS + attribute(NHA_ID, number)
+
+
+def nexthop_request(nexthop: NextHop) -> bytes:
+    """What makes a next hop or replaces one."""
+    body = struct.pack("=BBBxI", family_of(nexthop.via), 0, RT_PROTO, 0)
+    body += attribute(NHA_ID, nexthop.id) + attribute(_NHA_OIF, nexthop.index)
+    return body + attribute(_NHA_GATEWAY, packed(nexthop.via))
+
+
+def group_request(group: NextHopGroup) -> bytes:
+    """What makes a group or replaces one."""
+    body = struct.pack("=BBBxI", 0, 0, RT_PROTO, 0) + attribute(NHA_ID, group.id)
+    body += attribute(_NHA_GROUP, b"".join(_group_entry(*pair) for pair in zip_longest(group.members, group.weights)))
+    if group.buckets:
+        body += attribute(_NHA_GROUP_TYPE, struct.pack("=H", _NEXTHOP_GRP_TYPE_RES))
+        body += nested(
+            _NHA_RES_GROUP,
+            attribute(_NHA_RES_GROUP_BUCKETS, struct.pack("=H", group.buckets)),
+            attribute(_NHA_RES_GROUP_IDLE_TIMER, round(group.idle_timer * _CLOCK_TICKS)),
+            attribute(_NHA_RES_GROUP_UNBALANCED_TIMER, int(FORCED_AFTER * _CLOCK_TICKS) if group.forced else 0),
+        )
+    return body
+
+
+def _group_entry(member: int, weight: int | None) -> bytes:
+    """A struct nexthop_grp, in which a weight is one less than people say."""
+    return struct.pack("=IBBH", member, (weight or 1) - 1, 0, 0)
+
+
+# -- what is asked besides
+
+
+def parse_bucket(body: bytes) -> Bucket:
+    """A hash bucket out of the body of a message RTM_NEWNEXTHOPBUCKET."""
+    values = attributes(attributes(body[8:])[_NHA_RES_BUCKET])
+    index = struct.unpack_from("=H", values[_NHA_RES_BUCKET_INDEX])[0]
+    idle = struct.unpack_from("=Q", values[_NHA_RES_BUCKET_IDLE_TIME])[0]
+    return Bucket(index, u32(values[_NHA_RES_BUCKET_NH_ID]), idle / _CLOCK_TICKS)
+
+
+def leads_to(body: bytes) -> tuple[tuple[int, ...], int]:
+    """(members, ifindex) of a next-hop object, whosever it is; none and 0 where it has no such."""
+    values = attributes(body[8:])
+    if _NHA_GROUP in values:
+        return parse_group(0, values).members, 0
+    return (), u32(values[_NHA_OIF]) if _NHA_OIF in values else 0

@@ -1,4 +1,4 @@
-"""Netlink on the wire: messages, attributes, requests, dumps and errors. What they mean is :mod:`rtnl`.
+"""Netlink sockets: requests, dumps, errors and notifications. What they mean is :mod:`rtnl`.
 
 Own code, because Debian 12's pyroute2 (0.7.2) knows no next-hop objects and costs the daemon 27 MB.
 Formats: linux/netlink.h, rtnetlink(7).
@@ -9,12 +9,11 @@ from __future__ import annotations
 import os
 import socket
 import struct
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from dataclasses import dataclass
+from typing import Self
 
-NLM_F_REQUEST, NLM_F_ACK, NLM_F_DUMP = 0x01, 0x04, 0x300
-NLM_F_REPLACE, NLM_F_EXCL, NLM_F_CREATE = 0x100, 0x200, 0x400
-NLA_F_NESTED = 0x8000
+from zerotier_multi.netlink.messages import HEADER, NLM_F_ACK, NLM_F_DUMP, NLM_F_REQUEST, Message, attributes, split
 
 NETLINK_ROUTE, NETLINK_NETFILTER = 0, 12  # linux/netlink.h
 
@@ -23,7 +22,6 @@ _NLM_F_DUMP_INTR, _NLM_F_CAPPED, _NLM_F_ACK_TLVS = 0x10, 0x100, 0x200
 _SOL_NETLINK = 270
 _NETLINK_ADD_MEMBERSHIP, _NETLINK_EXT_ACK, _NETLINK_GET_STRICT_CHK = 1, 11, 12
 _NLMSGERR_ATTR_MSG = 1
-_HEADER = struct.Struct("=IHHII")
 _RECEIVE = 1 << 18
 
 
@@ -35,58 +33,27 @@ class DumpInterrupted(Exception):
     """The kernel's tables changed while they were read: read again."""
 
 
-@dataclass(frozen=True)
-class Message:
-    """One netlink message: its type and what follows the header."""
-
-    type: int
-    body: bytes
-
-
-def attribute(kind: int, value: bytes | int | str) -> bytes:
-    """One attribute; an int is a u32, a str is zero-terminated."""
-    if isinstance(value, int):
-        value = struct.pack("=I", value)
-    elif isinstance(value, str):
-        value = value.encode() + b"\0"
-    return struct.pack("=HH", len(value) + 4, kind) + value + bytes(-len(value) % 4)
-
-
-def nested(kind: int, *inner: bytes) -> bytes:
-    """An attribute that holds attributes."""
-    return attribute(kind | NLA_F_NESTED, b"".join(inner))
-
-
-def attributes(data: bytes) -> dict[int, bytes]:
-    """The attributes in a byte string; the last of a kind counts, a malformed rest is left out."""
-    found, offset = {}, 0
-    while offset + 4 <= len(data):
-        length, kind = struct.unpack_from("=HH", data, offset)
-        if length < 4 or offset + length > len(data):
-            break
-        found[kind & 0x3FFF] = data[offset + 4 : offset + length]
-        offset += length + 3 & ~3
-    return found
-
-
-def split(data: bytes) -> Iterator[tuple[int, int, int, bytes]]:
-    """(type, flags, sequence, body) of each message in a datagram."""
-    offset = 0
-    while offset + _HEADER.size <= len(data):
-        length, kind, flags, sequence, _port = _HEADER.unpack_from(data, offset)
-        if length < _HEADER.size or offset + length > len(data):
-            return
-        yield kind, flags, sequence, data[offset + _HEADER.size : offset + length]
-        offset += length + 3 & ~3
-
-
 def _open(protocol: int = NETLINK_ROUTE) -> socket.socket:
     sock = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC, protocol)
     sock.bind((0, 0))
     return sock
 
 
-class RouteSocket:
+class Closable(ABC):
+    """What is closed at the end of a ``with``."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @abstractmethod
+    def close(self) -> None:
+        """Close it."""
+
+
+class RouteSocket(Closable):
     """Requests to the kernel, one at a time, each with its answer."""
 
     def __init__(self) -> None:
@@ -124,7 +91,7 @@ class RouteSocket:
 
     def _exchange(self, kind: int, body: bytes, flags: int) -> Iterator[bytes]:
         self._sequence += 1
-        header = _HEADER.pack(_HEADER.size + len(body), kind, flags | NLM_F_REQUEST, self._sequence, 0)
+        header = HEADER.pack(HEADER.size + len(body), kind, flags | NLM_F_REQUEST, self._sequence, 0)
         self._socket.send(header + body)
         interrupted = False
         while True:
@@ -154,7 +121,7 @@ def _raise_for(content: bytes, flags: int) -> None:
     raise KernelError(code, text)
 
 
-class EventSocket:
+class EventSocket(Closable):
     """Notifications of the kernel for a set of multicast groups; non-blocking, for a selector."""
 
     def __init__(self, groups: list[int], protocol: int = NETLINK_ROUTE) -> None:

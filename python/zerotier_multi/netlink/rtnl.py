@@ -1,0 +1,214 @@
+"""The one door to the kernel's network state: links, addresses, neighbours, next hops, routes, rules.
+
+Reads give frozen values, writes are one request each.
+"""
+
+from __future__ import annotations
+
+import errno
+
+from zerotier_multi.names import is_our_nexthop_id
+from zerotier_multi.netlink import links, nexthops, routes, rules
+from zerotier_multi.netlink.links import Address, Link, Neighbour
+from zerotier_multi.netlink.messages import (
+    NLM_F_CREATE, NLM_F_EXCL, NLM_F_REPLACE,
+    RTM_DELADDR, RTM_DELLINK, RTM_DELNEIGH, RTM_DELNEXTHOP, RTM_DELROUTE, RTM_DELRULE,
+    RTM_GETADDR, RTM_GETLINK, RTM_GETNEIGH, RTM_GETNEXTHOP, RTM_GETNEXTHOPBUCKET, RTM_GETROUTE, RTM_GETRULE,
+    RTM_NEWADDR, RTM_NEWLINK, RTM_NEWNEIGH, RTM_NEWNEXTHOP, RTM_NEWROUTE, RTM_NEWRULE, RTM_SETLINK,
+)  # fmt: skip
+from zerotier_multi.netlink.nexthops import Bucket, NextHop, NextHopGroup, Stray
+from zerotier_multi.netlink.routes import RT_TABLE_MAIN, Flow, Match, Route
+from zerotier_multi.netlink.rules import FAMILIES, Rule
+from zerotier_multi.netlink.sockets import Closable, KernelError, RouteSocket
+
+_NEW, _REPLACE = NLM_F_CREATE | NLM_F_EXCL, NLM_F_CREATE | NLM_F_REPLACE
+
+
+class Rtnl(Closable):
+    """Reads and writes of the kernel's network state. Every write raises KernelError when it is refused."""
+
+    def __init__(self) -> None:
+        self._socket = RouteSocket()
+
+    def close(self) -> None:
+        """Close the door."""
+        self._socket.close()
+
+    # -- reads
+
+    def links(self) -> dict[str, Link]:
+        """All devices by name."""
+        found = map(links.parse_link, self._socket.dump(RTM_GETLINK, links.ALL_LINKS))
+        return {link.name: link for link in found}
+
+    def addresses(self) -> tuple[set[Address], set[Address]]:
+        """Addresses of both families: permanent ones, and those in use that are known beyond their link.
+
+        The latter may be of DHCP or of router advertisements too.
+        """
+        found = list(filter(None, map(links.parse_address, self._socket.dump(RTM_GETADDR, links.ALL_ADDRESSES))))
+        permanent = {address for address, flags in found if flags & links.IFA_F_PERMANENT}
+        return permanent, {address for address, flags in found if not flags & links.IFA_F_TENTATIVE and address.is_global}
+
+    def local_addresses(self) -> set[Address]:
+        """All addresses in use that are known beyond their link."""
+        return self.addresses()[1]
+
+    def neighbours(self) -> tuple[set[Neighbour], set[Neighbour]]:
+        """Neighbour entries that know a link-layer address: permanent ones, and all others."""
+        found = list(filter(None, map(links.parse_neighbour, self._socket.dump(RTM_GETNEIGH, links.ALL_NEIGHBOURS))))
+        return {n for n, state in found if state & links.NUD_PERMANENT}, {n for n, state in found if not state & links.NUD_PERMANENT}
+
+    def nexthops(self) -> tuple[dict[int, NextHop], dict[int, NextHopGroup], dict[int, Stray]]:
+        """By id our next hops, our groups, and what else has our protocol number or an id of our range."""
+        single, groups, strays = {}, {}, {}
+        for body in self._socket.dump(RTM_GETNEXTHOP, nexthops.ALL_NEXTHOPS):
+            match nexthops.parse(body):
+                case NextHop() as nexthop:
+                    single[nexthop.id] = nexthop
+                case NextHopGroup() as group:
+                    groups[group.id] = group
+                case Stray() as stray if stray.ours or is_our_nexthop_id(stray.id):
+                    strays[stray.id] = stray
+        return single, groups, strays
+
+    def buckets(self, group: int) -> list[Bucket]:
+        """The hash buckets of a resilient group, in order. Raises KernelError where there is no such group."""
+        found = map(nexthops.parse_bucket, self._socket.dump(RTM_GETNEXTHOPBUCKET, nexthops.about(group)))
+        return sorted(found, key=lambda bucket: bucket.index)
+
+    def our_routes(self) -> set[Route]:
+        """Routes of both families with our protocol number."""
+        bodies = (body for family in FAMILIES.values() for body in self._socket.dump(RTM_GETROUTE, routes.our_routes(family)))
+        return set(filter(None, map(routes.parse_route, bodies)))
+
+    def default_gateways(self, family: int, index: int, table: int) -> list[str | None]:
+        """Gateways of the default routes over a device in a table, the best first; None for a route without any.
+
+        Raises KernelError where there is no such table or family. Our own routes are left out.
+        """
+        bodies = self._socket.dump(RTM_GETROUTE, routes.default_routes(FAMILIES[family], table, index))
+        found = sorted(filter(None, map(routes.parse_default_route, bodies)), key=lambda route: route.metric)
+        return [via for route in found for device, via in route.ways if device == index]
+
+    def our_rules(self) -> set[Rule]:
+        """Rules of both families with our protocol number."""
+        found: set[Rule] = set()
+        for family in FAMILIES:
+            try:
+                bodies = self._socket.dump(RTM_GETRULE, rules.all_rules(family))
+            except KernelError:  # a kernel without IPv6
+                continue
+            found |= {rule for body in bodies if (rule := rules.parse_rule(family, body))}
+        return found
+
+    def uplinks(self) -> frozenset[tuple[int, int]]:
+        """Family (4 or 6) and ifindex of what default routes of the main table lead to, those of bundles not counted."""
+        found: set[tuple[int, int]] = set()
+        for family, number in FAMILIES.items():
+            bodies = self._socket.dump(RTM_GETROUTE, routes.default_routes(number, RT_TABLE_MAIN))
+            for route in filter(None, map(routes.parse_default_route, bodies)):
+                found |= {(family, index) for index, _via in route.ways if index}
+                if route.nexthop_id:  # FRR's; without nexthop_compat_mode the kernel names nothing else
+                    found |= {(family, index) for index in self._nexthop_devices(route.nexthop_id)}
+        return frozenset(found)
+
+    def _nexthop_devices(self, number: int) -> set[int]:
+        """ifindexes that a next-hop object leads to, whosever it is."""
+        body = self._socket.answer(RTM_GETNEXTHOP, nexthops.about(number))
+        members, index = nexthops.leads_to(body) if body else ((), 0)
+        return {device for member in members for device in self._nexthop_devices(member)} | ({index} if index else set())
+
+    def egress(self, flow: Flow, *, iif: int = 0, oif: int = 0) -> int | None:
+        """ifindex of the device on which the kernel sends packets of ``flow``, its own hash over the paths included.
+
+        ``iif`` is where packets that are forwarded come in, 0 for the router's own; ``oif`` is the device of a
+        VRF that the lookup shall be made in. None where the kernel has no way for them.
+        """
+        try:
+            answer = self._socket.answer(RTM_GETROUTE, routes.egress_request(flow, iif, oif))
+        except KernelError:
+            return None
+        return routes.parse_egress(answer) if answer else None
+
+    def match(self, address: str, *, oif: int = 0) -> Match:
+        """The entry by which the kernel would send a packet of this router to ``address``; ``oif`` as for :meth:`egress`."""
+        try:
+            answer = self._socket.answer(RTM_GETROUTE, routes.match_request(address, oif))
+        except KernelError as error:
+            return Match(error=error.errno or errno.EIO)
+        return routes.parse_match(answer) if answer is not None else Match(error=errno.ENETUNREACH)
+
+    # -- writes
+
+    def add_link(self, name: str, kind: str, group: int) -> None:
+        """Make a virtual device without settings (``dummy``, ``bridge``), its owner marked in its link group."""
+        self._socket.request(RTM_NEWLINK, links.new_link(name, kind, group), _NEW)
+
+    def delete_link(self, index: int) -> None:
+        """Delete a device."""
+        self._socket.request(RTM_DELLINK, links.link_request(index))
+
+    def set_link(
+        self,
+        index: int,
+        *,
+        up: bool | None = None,
+        mtu: int | None = None,
+        master: int | None = None,
+        alias: str | None = None,
+    ) -> None:
+        """Change what is given: up or down, MTU in bytes, master device (0: none)."""
+        self._socket.request(RTM_NEWLINK, links.link_change(index, up, mtu, master, alias))
+
+    def no_link_local(self, index: int) -> None:
+        """Keep the kernel from giving a device an IPv6 link-local address by itself."""
+        self._socket.request(RTM_SETLINK, links.no_link_local(index))
+
+    def add_address(self, address: Address) -> None:
+        """Give a device an address, in use at once (no duplicate address detection)."""
+        self._socket.request(RTM_NEWADDR, links.address_request(address), _REPLACE)
+
+    def delete_address(self, address: Address) -> None:
+        """Take an address from a device."""
+        self._socket.request(RTM_DELADDR, links.address_request(address))
+
+    def set_neighbour(self, neighbour: Neighbour) -> None:
+        """Make or correct a permanent neighbour entry."""
+        self._socket.request(RTM_NEWNEIGH, links.neighbour_request(neighbour, new=True), _REPLACE)
+
+    def delete_neighbour(self, neighbour: Neighbour) -> None:
+        """Delete a neighbour entry."""
+        self._socket.request(RTM_DELNEIGH, links.neighbour_request(neighbour, new=False))
+
+    def set_nexthop(self, nexthop: NextHop) -> None:
+        """Make or replace a next hop; routes and groups that use it follow at once."""
+        self._socket.request(RTM_NEWNEXTHOP, nexthops.nexthop_request(nexthop), _REPLACE)
+
+    def set_group(self, group: NextHopGroup) -> None:
+        """Make or replace a group. ``buckets`` of an existing group cannot change; the kernel says so."""
+        self._socket.request(RTM_NEWNEXTHOP, nexthops.group_request(group), _REPLACE)
+
+    def delete_nexthop(self, number: int) -> None:
+        """Delete a next hop or a group; routes over it go with it."""
+        self._socket.request(RTM_DELNEXTHOP, nexthops.about(number))
+
+    def add_route(self, route: Route) -> None:
+        """Make a route; refused where a route of somebody else to the same prefix stands."""
+        self._socket.request(RTM_NEWROUTE, routes.route_request(route, new=True), _NEW)
+
+    def replace_route(self, route: Route) -> None:
+        """Move a route that is ours to another group or source without a gap."""
+        self._socket.request(RTM_NEWROUTE, routes.route_request(route, new=True), _REPLACE)
+
+    def delete_route(self, route: Route) -> None:
+        """Delete a route."""
+        self._socket.request(RTM_DELROUTE, routes.route_request(route, new=False))
+
+    def add_rule(self, rule: Rule) -> None:
+        """Make a rule."""
+        self._socket.request(RTM_NEWRULE, rules.rule_request(rule), _NEW)
+
+    def delete_rule(self, rule: Rule) -> None:
+        """Delete a rule of ours."""
+        self._socket.request(RTM_DELRULE, rules.rule_request(rule))

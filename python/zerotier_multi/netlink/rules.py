@@ -1,0 +1,63 @@
+"""Routing rules as values and in messages; pure. Numbers are those of linux/fib_rules.h."""
+
+from __future__ import annotations
+
+import ipaddress
+import socket
+import struct
+from dataclasses import dataclass
+
+from zerotier_multi.names import RT_PROTO
+from zerotier_multi.netlink.messages import attribute, attributes, packed, u32
+
+_FRA_SRC, _FRA_PRIORITY, _FRA_SUPPRESS_PREFIXLEN, _FRA_TABLE = 2, 6, 14, 15
+_FRA_PROTOCOL, _FRA_IP_PROTO, _FRA_SPORT_RANGE, _FR_ACT_TO_TBL = 21, 22, 23, 1
+
+FAMILIES = {4: socket.AF_INET, 6: socket.AF_INET6}
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A routing rule: what a UDP port sends from an address is looked up in a table, without its default route if so wanted.
+
+    Without a port it takes everything, without a source what comes from anywhere.
+    """
+
+    family: int  # 4 or 6
+    priority: int
+    source: str
+    port: int
+    table: int
+    no_default: bool = False
+
+
+def all_rules(family: int) -> bytes:
+    """A question for the rules of a family (4 or 6)."""
+    return struct.pack("=BBBBBBBBI", FAMILIES[family], 0, 0, 0, 0, 0, 0, 0, 0)
+
+
+def parse_rule(family: int, body: bytes) -> Rule | None:
+    """A rule with our protocol number; None for one of others."""
+    values = attributes(body[12:])
+    if values.get(_FRA_PROTOCOL, b"\0")[0] != RT_PROTO:
+        return None
+    port = struct.unpack_from("=H", values[_FRA_SPORT_RANGE])[0] if _FRA_SPORT_RANGE in values else 0
+    source = str(ipaddress.ip_address(values[_FRA_SRC])) if _FRA_SRC in values else ""
+    suppress = u32(values.get(_FRA_SUPPRESS_PREFIXLEN, b"\xff" * 4)) == 0
+    return Rule(family, u32(values.get(_FRA_PRIORITY, bytes(4))), source, port, u32(values[_FRA_TABLE]), suppress)
+
+
+def rule_request(rule: Rule) -> bytes:
+    """What makes a rule, or deletes it."""
+    bits = 0 if not rule.source else 32 if rule.family == 4 else 128
+    body = struct.pack("=BBBBBBBBI", FAMILIES[rule.family], 0, bits, 0, 0, 0, 0, _FR_ACT_TO_TBL, 0)
+    body += attribute(_FRA_PRIORITY, rule.priority) + attribute(_FRA_TABLE, rule.table)
+    body += attribute(_FRA_PROTOCOL, bytes([RT_PROTO]))
+    if rule.source:
+        body += attribute(_FRA_SRC, packed(rule.source))
+    if rule.port:
+        body += attribute(_FRA_IP_PROTO, bytes([socket.IPPROTO_UDP]))
+        body += attribute(_FRA_SPORT_RANGE, struct.pack("=HH", rule.port, rule.port))
+    if rule.no_default:
+        body += attribute(_FRA_SUPPRESS_PREFIXLEN, 0)
+    return body
