@@ -5,8 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from vyos import config as vyos_config
+from vyos.config import Config
 from zerotier_multi.bundle import Bundle, parse_bundle
+from ztsh.proposal import Proposal, proposing
 from ztsh.schema import load_schema
 from ztsh.session import Session
 
@@ -36,8 +37,8 @@ def configured(text: str) -> dict[str, Any]:
 
 def given(session: Session) -> dict[str, Any]:
     """What the conf script gets of a session."""
-    with vyos_config._session(SCHEMA, {}, session.candidate):
-        return vyos_config.Config().get_config_dict(
+    with proposing(Proposal(SCHEMA, {}, session.candidate)):
+        return Config().get_config_dict(
             ["interfaces", "zerotier"], get_first_key=True, no_tag_node_value_mangle=True, with_recursive_defaults=True
         )
 

@@ -40,9 +40,11 @@ from zerotier_multi.pathd.kernel.sysctls import Sysctls
 from zerotier_multi.plan import PlanError, from_json, to_json
 from zerotier_multi.planner import make_plan
 from zerotier_multi.units import dropin
-from ztsh import access, archive, showconfig, wrapper
+from ztsh import access, archive, server, showconfig, wrapper
+from ztsh.configuration import read_config
 from ztsh.confmode import ConfMode, Leave
-from ztsh.session import Session, SessionError, read_config
+from ztsh.errors import SessionError
+from ztsh.session import Session
 from ztsh.text import TextError, parse, render
 from ztsh.words import LineError, split, split_open
 
@@ -402,7 +404,7 @@ def _ztsh(directory: Path) -> Made:
     def request(given: str) -> bool:
         out = io.StringIO()
         with _input(given), redirect_stdout(out), redirect_stderr(out):
-            status = access.serve()
+            status = server.serve()
         assert status in (0, 2, access.REFUSED)
         told = out.getvalue()
         assert "Traceback" not in told and "\x1b" not in told and len(told) < 1 << 20

@@ -39,20 +39,20 @@ def apply(got):
 @pytest.fixture
 def places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The directory; a conf script in it writes what it is given to ``log``."""
-    scripts = tmp_path / "conf_mode"
-    scripts.mkdir()
-    (scripts / "interfaces_zerotier.py").write_text(SCRIPT)
+    conf_mode = tmp_path / "conf_mode"
+    conf_mode.mkdir()
+    (conf_mode / "interfaces_zerotier.py").write_text(SCRIPT)
     (tmp_path / "config").mkdir()
     (tmp_path / "log").touch()
     monkeypatch.setenv("ZTSH_DEFINITIONS", str(ROOT / "interface-definitions"))
     # In the package the version of the syntax lies beside the definitions.
     monkeypatch.setitem(SCHEMA.versions, "zerotier", "1")
     monkeypatch.setenv("ZTSH_OP_DEFINITIONS", f"{ROOT}/packages/ztsh/op-mode-definitions:{ROOT}/op-mode-definitions")
-    monkeypatch.setenv("ZTSH_CONF_SCRIPTS", str(scripts))
+    monkeypatch.setenv("ZTSH_CONF_SCRIPTS", str(conf_mode))
     monkeypatch.setenv("ZTSH_CONFIG", str(tmp_path / "config"))
     monkeypatch.setenv("ZTSH_RUN", str(tmp_path / "run"))
     monkeypatch.setenv("ZTSH_TEST_LOG", str(tmp_path / "log"))
-    from ztsh import commit
+    from ztsh import scripts
 
-    monkeypatch.setattr(commit, "_modules", {})
+    monkeypatch.setattr(scripts, "_modules", {})
     return tmp_path

@@ -10,11 +10,13 @@ from pathlib import Path
 
 import pytest
 from tests.configuration import ROOT, SCHEMA
-from ztsh import archive, authority
-from ztsh.authority import Authority, Request
+from ztsh import archive, authority, confirm
+from ztsh.authority import Request
+from ztsh.boot import boot
 from ztsh.complete import Choices
 from ztsh.confmode import ConfMode, Leave
-from ztsh.session import Session, SessionError
+from ztsh.errors import SessionError
+from ztsh.session import Session
 from ztsh.showconfig import boot_warning
 
 ZT = "interfaces zerotier zt0"
@@ -62,7 +64,7 @@ def log(places: Path) -> list[str]:
         ("commit-confirm 0", "commit-confirm 0 is not possible; give 1 to 1440 minutes"),
         ("rollback", "Error: must include a revision # to rollback to"),
         ("rollback 7", "Invalid revision number 7: must be 0 <= rev < 0"),
-        ("compare x", "Invalid compare command: use compare, compare saved, compare N or compare N M"),
+        ("compare x", "Invalid command: use compare, compare saved, compare N or compare N M"),
         ("load /nowhere", "/nowhere cannot be read (No such file or directory)"),
         ("exit now", "Invalid argument \"now\" for 'exit'"),
         ("run", "Incomplete command: run"),
@@ -123,6 +125,21 @@ def test_compare_in_vyos_form(places: Path) -> None:
     do(conf, "commit")
     assert do(conf, "compare 0 1") == expected
     assert do(conf, f"edit {ZT}", "compare 0 1").startswith("[interfaces zerotier zt0]")
+
+
+def test_nothing_to_delete_is_told_of_the_value_or_the_node(places: Path) -> None:
+    conf = mode()
+    assert "(the specified node does not exist)" in do(conf, f"delete {ZT}")
+    assert "(the specified node does not exist)" in do(conf, f"delete {ZT} description")
+    assert "(the specified value does not exist)" in do(conf, f"delete {ZT} description description")
+
+
+@pytest.mark.parametrize("line", ["load /nowhere", "merge /nowhere", "save /proc/nowhere"])
+def test_a_refused_command_leaves_the_edit_level(places: Path, line: str) -> None:
+    conf = mode()
+    do(conf, f"set {ZT} mtu 1500", "commit", f"edit {ZT}")
+    refused(conf, line)
+    assert conf.level == ("interfaces", "zerotier", "zt0")
 
 
 def test_editing_below_a_level(places: Path) -> None:
@@ -260,7 +277,7 @@ def test_boot_takes_what_it_can(places: Path) -> None:
         "interfaces {\n    zerotier zt0 {\n        mtu 9\n        description ok\n    }\n"
         "    zerotier zt1 {\n        description 'refuse me'\n    }\n}\n"
     )
-    left = Authority(SCHEMA).boot()
+    left = boot(SCHEMA)
     assert left[0] == f"line 3: set {ZT} mtu '9': MTU must be auto or 1280 to 10000 bytes"
     assert left[1].startswith("interfaces zerotier zt1: [ interfaces zerotier zt1 ]\nthis description is refused")
     assert log(places) == ["zt0 set ok"]
@@ -280,7 +297,7 @@ def test_a_saved_configuration_that_cannot_be_read_gives_way_to_the_newest_commi
     do(mode(), f"set {ZT} mtu 1500", "commit", "save", f"set {ZT} mtu 1600", "commit")
     shutil.rmtree(places / "run")
     (places / "config/config.boot").write_bytes(content)
-    (told,) = Authority(SCHEMA).boot()
+    (told,) = boot(SCHEMA)
     assert told.startswith(f"{places}/config/config.boot cannot be read (") and why in told
     assert "the commit of 20" in told and told.endswith(f"the file is kept as {places}/config/config.boot.unreadable")
     assert (places / "config/config.boot.unreadable").read_bytes() == content
@@ -289,13 +306,13 @@ def test_a_saved_configuration_that_cannot_be_read_gives_way_to_the_newest_commi
     assert "Revision 0 is what runs" in do(conf, "rollback 0")
     assert boot_warning() == f"Warning: at boot: {told}\n"
     shutil.rmtree(places / "run")
-    assert Authority(SCHEMA).boot() == [] and boot_warning() == ""
+    assert boot(SCHEMA) == [] and boot_warning() == ""
     assert do(mode(), f"show {ZT}") == " mtu 1600\n"
 
 
 def test_an_unreadable_configuration_without_any_commit_is_left_where_it_is(places: Path) -> None:
     (places / "config/config.boot").write_text("interfaces {")
-    (told,) = Authority(SCHEMA).boot()
+    (told,) = boot(SCHEMA)
     assert "no commit is in the archive, so nothing is configured" in told
     assert (places / "config/config.boot").read_text() == "interfaces {"
 
@@ -320,7 +337,7 @@ def test_a_commit_from_outside_puts_nothing_on_terminals(places: Path, text: str
     for request in (Request(via=text), Request(comment=text), Request(user=text)):
         request.changes.added.append(("interfaces", "zerotier", "zt0", "mtu", "1500"))
         with pytest.raises(SessionError, match="of a commit is one line of printable characters"):
-            Authority(SCHEMA).commit(request)
+            authority.commit(SCHEMA, request)
     assert log(places) == []
 
 
@@ -335,7 +352,7 @@ def test_a_commit_from_outside_puts_nothing_on_terminals(places: Path, text: str
     ],
 )
 def test_a_request_that_is_none_is_refused_in_a_line(places: Path, text: str) -> None:
-    program = "from ztsh.access import serve; raise SystemExit(serve())"
+    program = "from ztsh.server import serve; raise SystemExit(serve())"
     done = subprocess.run([sys.executable, "-c", program], input=text, capture_output=True, text=True, check=False)
     assert done.returncode == 2 and done.stderr.startswith("not a request (") and done.stderr.count("\n") == 1
 
@@ -345,7 +362,7 @@ def test_the_way_back_waits_for_another_commit_as_long_as_it_takes(places: Path,
     do(conf, f"set {ZT} mtu 1500", "commit")
     (places / "run/confirm.boot").write_text("")
     said: list[str] = []
-    monkeypatch.setattr(authority, "_wall", said.append)
+    monkeypatch.setattr(confirm, "_wall", said.append)
     waited: list[float] = []
     lock = (places / "run/commit.lock").open("w")
     fcntl.flock(lock, fcntl.LOCK_EX)
@@ -355,8 +372,8 @@ def test_the_way_back_waits_for_another_commit_as_long_as_it_takes(places: Path,
         if len(waited) == 1000:  # two hundred seconds of it
             lock.close()
 
-    monkeypatch.setattr(authority.time, "sleep", pause)
-    assert "going back" in Authority(SCHEMA).revert()
+    monkeypatch.setattr(confirm.time, "sleep", pause)
+    assert "going back" in confirm.revert(SCHEMA)
     assert len(waited) == 1000
     assert [line for line in said if "another commit is under way" in line] == said[:1] and len(said) == 2
     assert Session(SCHEMA).text() == ""
@@ -371,7 +388,7 @@ def test_boot_clears_what_a_power_cut_left_of_a_save(places: Path) -> None:
     left = [places / "config/.config.boot.417", places / "config/archive/.commit-00000003.gz.9"]
     for path in left:
         path.write_text("half")
-    assert Authority(SCHEMA).boot() == []
+    assert boot(SCHEMA) == []
     assert all(path.exists() for path in kept) and not any(path.exists() for path in left)
 
 

@@ -11,10 +11,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.configuration import SCHEMA
+from ztsh.changes import changed, changes_between
 from ztsh.complete import help_text
+from ztsh.configuration import Config, read_config
 from ztsh.confmode import ConfMode, Leave
-from ztsh.differences import Config
-from ztsh.session import Session, SessionError, changed, changes_between, read_config
+from ztsh.errors import SessionError
+from ztsh.session import Session
 from ztsh.text import render, set_commands
 from ztsh.words import LineError
 

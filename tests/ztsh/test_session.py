@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 from tests.configuration import SCHEMA
-from ztsh.session import Session, SessionError, read_config
+from ztsh.configuration import read_config
+from ztsh.errors import SessionError
+from ztsh.session import Session
 from ztsh.text import set_commands
 from ztsh.tree import apply, commands, difference, with_defaults
 

@@ -66,13 +66,9 @@ class VyOSUnitTestSHIM:
             self._session.set(config)
 
         def cli_delete(self, config):
-            """Delete a path; one that does not stand is none to delete, which is no error on VyOS either."""
+            """Delete a path; one that is not set is no error, as on VyOS."""
             _say(self, 'del', *config)
-            try:
-                self._session.delete(config)
-            except ConfigSessionError as error:
-                if 'Nothing to delete' not in str(error):
-                    raise
+            self._session.delete(config)
 
         def cli_commit(self):
             """Commit. Raises ConfigSessionError when it is refused."""

@@ -1,44 +1,15 @@
 """``Config``: how a conf script reads the proposed and the running configuration."""
 
-from contextlib import contextmanager
-
 from ztsh import tree as _tree
-
-_current = None
-
-
-class _Session:
-    def __init__(self, schema, running, proposed):
-        self.schema, self.running, self.proposed = schema, running, proposed
-
-
-@contextmanager
-def _session(schema, running, proposed):
-    """Make a commit's two configurations known to every Config that is made inside."""
-    global _current
-    before, _current = _current, _Session(schema, running, proposed)
-    try:
-        yield
-    finally:
-        _current = before
-
-
-def _outside():
-    """Outside a commit both configurations are the running one."""
-    from ztsh import places
-    from ztsh.schema import load_schema
-    from ztsh.session import active
-
-    schema = load_schema(places.definitions())
-    running = active(schema).tree
-    return _Session(schema, running, running)
+from ztsh.proposal import current
+from ztsh.schema import find
 
 
 class Config:
     """Reads of the session's configuration; ``path`` is a list, or words separated by spaces."""
 
     def __init__(self, session_env=None, config_source=None):
-        self._session = _current or _outside()
+        self._proposal = current()
         self._level = []
 
     def set_level(self, path):
@@ -57,19 +28,14 @@ class Config:
         return self._level + self._words(path)
 
     def _definition(self, path):
-        node, index = self._session.schema, 0
-        while index < len(path):
-            node, index = node.children.get(path[index]), index + 1
-            if node is None:
-                return None, False
-            if node.kind == 'tag' and index < len(path):
-                index += 1
-                if index == len(path):
-                    return node, True
-        return node, False
+        """The node that a path without a leaf's value leads to, and whether it ends in a tag value."""
+        step = find(self._proposal.schema, path)
+        if step is None or (step.is_value and step.node.kind == 'leaf'):
+            return None, False
+        return step.node, step.is_value
 
     def _tree(self, effective):
-        return self._session.running if effective else self._session.proposed
+        return self._proposal.running if effective else self._proposal.proposed
 
     def exists(self, path):
         """Whether a path stands in the proposed configuration."""

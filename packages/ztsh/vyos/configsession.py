@@ -7,9 +7,10 @@ from pathlib import Path
 
 from ztsh import access, places
 from ztsh.confmode import ConfMode
-from ztsh.session import AlreadySet, NothingToDelete, Session, SessionError
+from ztsh.errors import AlreadySet, NothingToDelete, SessionError
+from ztsh.rights import demand_rights
+from ztsh.session import Session
 from ztsh.store import StoreError, write
-from ztsh.text import footer
 
 
 class ConfigSessionError(Exception):
@@ -21,7 +22,7 @@ class ConfigSession:
 
     def __init__(self, session_id=None, app='python'):
         try:
-            access.demand_rights()
+            demand_rights()
             self._session = Session()
         except SessionError as error:
             raise ConfigSessionError(str(error)) from None
@@ -95,7 +96,7 @@ class ConfigSession:
     def _save(self, file):
         if file == places.boot_file():
             return access.ask(self._session.schema, 'save')
-        write(file, self._session.running_text() + footer(self._session.schema))
+        write(file, self._session.running.saved_text(self._session.schema))
         return ''
 
     def _op(self, verb, path):

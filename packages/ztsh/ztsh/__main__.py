@@ -6,8 +6,8 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 
+from ztsh.errors import SessionError
 from ztsh.schema import SchemaError
-from ztsh.session import SessionError
 from ztsh.store import StoreError
 
 USAGE = """usage: ztsh                       the shell: op mode, and 'configure' for conf mode
@@ -21,9 +21,9 @@ USAGE = """usage: ztsh                       the shell: op mode, and 'configure'
 
 def script(arguments: Sequence[str]) -> int:
     """Carry out conf mode lines until one is refused: 0, or 1 with the line and the reason on standard error."""
-    from ztsh import access
     from ztsh.confmode import ConfMode, Leave
     from ztsh.opmode import OpMode
+    from ztsh.rights import demand_rights
     from ztsh.session import Session
     from ztsh.words import LineError
 
@@ -39,7 +39,7 @@ def script(arguments: Sequence[str]) -> int:
     except (OSError, UnicodeDecodeError) as error:
         print(f"ztsh: {arguments[0]} cannot be read ({error})", file=sys.stderr)
         return 1
-    access.demand_rights()
+    demand_rights()
     op = OpMode()
     conf = ConfMode(Session(), lambda words: str(op.run(words) or ""), via="script")
     for number, line in enumerate(text.splitlines(), start=1):
@@ -58,11 +58,11 @@ def script(arguments: Sequence[str]) -> int:
 
 def boot(_arguments: Sequence[str]) -> int:
     """Carry out the saved configuration; what cannot be is said on standard error."""
+    from ztsh import boot as at_boot
     from ztsh import places
-    from ztsh.authority import Authority
     from ztsh.schema import load_schema
 
-    told = Authority(load_schema(places.definitions())).boot()
+    told = at_boot.boot(load_schema(places.definitions()))
     for line in told:
         print(f"configuration at boot: {line}", file=sys.stderr)
     return 1 if told else 0
@@ -70,11 +70,10 @@ def boot(_arguments: Sequence[str]) -> int:
 
 def revert(_arguments: Sequence[str]) -> int:
     """Go back to before commit-confirm; its timer calls this."""
-    from ztsh import places
-    from ztsh.authority import Authority
+    from ztsh import confirm, places
     from ztsh.schema import load_schema
 
-    print(Authority(load_schema(places.definitions())).revert(), end="")
+    print(confirm.revert(load_schema(places.definitions())), end="")
     return 0
 
 

@@ -17,6 +17,7 @@ from pathlib import Path
 
 from ztsh import places
 from ztsh.store import Replacement, group_id
+from ztsh.words import printable
 
 KEEP = 100  # commits
 _LIMIT = 1 << 24  # characters of one
@@ -65,7 +66,7 @@ def revisions() -> list[Revision]:
     for path in _files():
         try:
             header = json.loads(_read(path).partition("\n")[0].removeprefix(_HEADER))
-            words = (_printable(header[key]) for key in ("user", "via", "comment"))
+            words = (printable(str(header[key])) for key in ("user", "via", "comment"))  # earlier versions took anything
             found.append(Revision(path, _time(header["time"]), *words))
         except (OSError, ValueError, KeyError, TypeError, RecursionError):
             continue
@@ -77,11 +78,6 @@ def _time(value: object) -> float:
     if not isinstance(value, (int, float)) or not 0 <= value < _LAST_TIME:
         raise ValueError(value)
     return float(value)
-
-
-def _printable(value: object) -> str:
-    """A word of a header as it may be shown; commits of earlier versions may hold anything."""
-    return "".join(char if char.isprintable() else "?" for char in str(value))
 
 
 def add(text: str, time: float, user: str, via: str, comment: str) -> None:

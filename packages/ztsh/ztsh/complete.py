@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from ztsh import places
 from ztsh.opschema import OpNode, resolve
-from ztsh.schema import Completion, Node
+from ztsh.schema import Completion, Node, steps
 from ztsh.tree import Tree, get, natural
 
 ENTER = ("<Enter>", "Execute the current command")
@@ -34,11 +34,11 @@ class Choices:
         return Choices([word for word in self.words if word.startswith(prefix)], keep, self.wrong)
 
 
-def help_text(choices: Choices, width: int = 0) -> str:
+def help_text(choices: Choices, width: int = 0, title: str = "Possible completions:") -> str:
     """The list as VyOS prints it; texts are broken to ``width`` columns (0: not at all)."""
     if choices.wrong:
         return f"\n{choices.wrong}\n"
-    lines = ["Possible completions:"]
+    lines = [title]
     for mark, word, text in choices.lines:
         start = f"{mark}{word}"
         if not text:
@@ -104,20 +104,13 @@ def conf_choices(schema: Node, tree: Tree, path: Sequence[str], *, existing: boo
 
     The first ``level`` words of the path are the edit level, which an error does not repeat.
     """
-    node, index = schema, 0
-    ended = False
-    while index < len(path):
-        child = node.child(path[index])
-        if child is None or (existing and get(tree, path[: index + 1]) is None) or node.kind == "leaf":
-            before = "".join(f"{word} " for word in path[level:index])
-            return Choices(wrong=f"  Configuration path: {before}[{path[index]}] is not valid\n")
-        node, index = child, index + 1
-        ended = False
-        if node.kind != "node" and index < len(path):
-            index, ended = index + 1, True
-        if node.kind == "leaf" and index < len(path):
-            before = "".join(f"{word} " for word in path[level:index])
-            return Choices(wrong=f"  Configuration path: {before}[{path[index]}] is not valid\n")
+    walked = list(steps(schema, path))
+    node, ended = (walked[-1].node, walked[-1].is_value) if walked else (schema, False)
+    gone = (i for i, step in enumerate(walked) if existing and not step.is_value and get(tree, path[: i + 1]) is None)
+    wrong = next(gone, len(walked))
+    if wrong < len(path):
+        before = "".join(f"{word} " for word in path[level:wrong])
+        return Choices(wrong=f"  Configuration path: {before}[{path[wrong]}] is not valid\n")
     if node.kind == "leaf" and (ended or node.valueless):
         return Choices(lines=[("  ", *ENTER)])
     if node.kind == "node" or ended:

@@ -3,22 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 
-from ztsh.schema import Node, locate
+from ztsh.configuration import Config
+from ztsh.schema import Node, find, only
 from ztsh.text import Comments, render
 from ztsh.tree import Path, Tree, get, natural
 
 # What `show` puts into quotes.
 _SPECIAL = set("*}{;\t\n\v\f\r ")
-
-
-@dataclass(frozen=True)
-class Config:
-    """A configuration: its tree, and comments by path."""
-
-    tree: Tree = field(default_factory=dict)
-    comments: Comments = field(default_factory=dict)
 
 
 # -- show: everything, with +, - or > before what a commit would add, take away or change
@@ -30,9 +22,10 @@ def marked(old: Config, new: Config, schema: Node, path: Path) -> str:
     A leaf is shown by its own line. Empty when nothing stands there.
     """
     before, after = get(old.tree, path), get(new.tree, path)
-    if before is None and after is None:  # as for a path that ends in the value of a leaf
+    step = find(schema, path)
+    if step is None or (before is None and after is None):  # as for a path that ends in the value of a leaf
         return ""
-    node, is_value = locate(schema, path)
+    _word, node, is_value = step
     show = _Marked(old.comments, new.comments)
     if node.kind == "leaf":
         lines = show.leaf(path[-1], node, before, after, path, "")
@@ -138,14 +131,10 @@ def _changes(old: Config, new: Config, node: Node, path: Path) -> Iterator[tuple
         else:
             mark, config = ("+", new) if name in now else ("-", old)
             below = {name: get(config.tree, here)}
-            yield path, mark, render(below, _only(child), config.comments, path)
+            yield path, mark, render(below, only(child), config.comments, path)
         before, after = old.comments.get(here), new.comments.get(here)
         if name in was and name in now and before != after:
             yield from ((path, mark, f"/* {text} */ {name}") for mark, text in (("-", before), ("+", after)) if text)
-
-
-def _only(child: Node) -> Node:
-    return Node("", "node", children={child.name: child})
 
 
 def _tag_changes(old: Config, new: Config, node: Node, path: Path) -> Iterator[tuple[Path, str, str]]:
@@ -181,4 +170,4 @@ def _leaf_changes(
             if there is not None:
                 yield path, mark, name
         elif values:
-            yield path, mark, render({name: values}, _only(node))
+            yield path, mark, render({name: values}, only(node))

@@ -9,6 +9,7 @@ from pathlib import Path
 from lxml import etree
 
 from ztsh.schema import Completion, SchemaError, completion_of
+from ztsh.words import fitting
 
 
 @dataclass
@@ -75,16 +76,13 @@ def resolve(root: OpNode, words: Sequence[str]) -> Resolved:
     """Follow words, each of which may be cut short as long as only one fits."""
     node, full = root, []
     for index, word in enumerate(words):
-        child = node.children.get(word)
-        fitting = sorted(name for name in node.children if name.startswith(word)) if word else []
-        if child is None and len(fitting) == 1:
-            child = node.children[fitting[0]]
-        if child is not None:
-            node = child
-            full.append(child.name)
+        names = fitting(node.children, word)
+        if len(names) == 1:
+            node = node.children[names[0]]
+            full.append(names[0])
         elif node.value is not None and word:
             node = node.value
             full.append(word)
         else:
-            return Resolved(node, full, index, fitting)
+            return Resolved(node, full, index, names)
     return Resolved(node, full)

@@ -6,9 +6,10 @@ definitions have to be self-contained.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 
 from lxml import etree
 
@@ -73,6 +74,11 @@ class Node:
     default: str | None = None
     children: dict[str, Node] = field(default_factory=dict)
     versions: dict[str, str] = field(default_factory=dict)  # of the root: component -> version of its syntax
+
+    @property
+    def takes_value(self) -> bool:
+        """Whether the word after this node's name is a value."""
+        return self.kind == "tag" or (self.kind == "leaf" and not self.valueless)
 
     def child(self, name: str) -> Node | None:
         """The child of that name, or None."""
@@ -168,34 +174,39 @@ def _constraints(element: etree._Element) -> Iterable[Constraint]:
             yield Constraint("validator", item.get("name", ""), item.get("argument", ""))
 
 
-def find(root: Node, path: Sequence[str]) -> tuple[Node, int] | None:
-    """The deepest definition that a path leads to, and how many words of it belong to tag values or a leaf value.
+def only(child: Node) -> Node:
+    """A root that has this child alone."""
+    return Node("", "node", children={child.name: child})
 
-    None when the path is not valid. A word after a tag node is a tag value, one after a leaf its value; more
-    words than that make the path invalid.
+
+class Step(NamedTuple):
+    """One word of a path: the node that it names or is a value of."""
+
+    word: str
+    node: Node
+    is_value: bool = False
+
+
+def steps(root: Node, path: Iterable[str], choose: Callable[[Node, str], Node | None] = Node.child) -> Iterator[Step]:
+    """Follow a path, word by word; ends before the first word that leads nowhere.
+
+    A word after a tag node is a tag value, one after a leaf its value. ``choose`` picks the child for a name.
     """
-    node, values, index = root, 0, 0
-    while index < len(path):
-        child = node.child(path[index])
-        if child is None:
-            return None
-        node, index = child, index + 1
-        if node.kind == "tag" and index < len(path):
-            values, index = values + 1, index + 1
-        elif node.kind == "leaf" and index < len(path):
-            if node.valueless or index + 1 < len(path):
-                return None
-            return node, values + 1
-    return node, values
+    here = Step("", root)
+    for word in path:
+        if here.node.takes_value and not here.is_value:
+            here = Step(word, here.node, is_value=True)
+        else:
+            child = choose(here.node, word)
+            if child is None:
+                return
+            here = Step(child.name, child)
+        yield here
 
 
-def locate(root: Node, path: Sequence[str]) -> tuple[Node, bool]:
-    """The definition that a valid path without a leaf's value leads to, and whether it ends in a tag value."""
-    node, index = root, 0
-    while index < len(path):
-        node, index = node.children[path[index]], index + 1
-        if node.kind == "tag" and index < len(path):
-            index += 1
-            if index == len(path):
-                return node, True
-    return node, False
+def find(root: Node, path: Sequence[str]) -> Step | None:
+    """The last step of a path, the root for an empty one, or None when the path is not valid."""
+    found = list(steps(root, path))
+    if len(found) < len(path):
+        return None
+    return found[-1] if found else Step("", root)

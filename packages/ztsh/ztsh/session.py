@@ -5,114 +5,19 @@ Editing happens here, as whoever runs it; carrying out and saving is :mod:`ztsh.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 
 from ztsh import places
-from ztsh.differences import Config, compared, marked
-from ztsh.schema import Node, find, load_schema, locate
-from ztsh.text import Comments, TextError, comment_command, parse, render, set_command, set_commands
-from ztsh.tree import Path, Tree, apply, commands, copy_tree, delete_path, difference, exists, get, set_path, with_defaults
-from ztsh.values import fits
+from ztsh.changes import Changes, changed, changes_between
+from ztsh.check import check, check_comment, check_value, failed, invalid
+from ztsh.configuration import Config, read_config, running, running_stamp, standing
+from ztsh.differences import compared, marked
+from ztsh.errors import AlreadySet, NothingToDelete, SessionError
+from ztsh.schema import Node, find, load_schema, only
+from ztsh.text import Comments, render
+from ztsh.tree import Tree, apply, commands, copy_tree, delete_path, exists, get, set_path, with_defaults
 
 EMPTY = "Configuration under specified path is empty"
-
-
-class SessionError(ValueError):
-    """A command that was refused; the text is what VyOS would print. Nothing was changed."""
-
-
-class AlreadySet(SessionError):
-    """A path that is set as it stands; VyOS tells it and goes on."""
-
-
-class NothingToDelete(SessionError):
-    """A path that does not stand; VyOS tells it and goes on."""
-
-
-@dataclass
-class Changes:
-    """What a session would change: paths to delete, then to set, and comments ("" takes one away)."""
-
-    gone: list[Path] = field(default_factory=list)
-    added: list[Path] = field(default_factory=list)
-    comments: Comments = field(default_factory=dict)
-
-    def __bool__(self) -> bool:
-        return bool(self.gone or self.added or self.comments)
-
-
-def read_config(text: str, schema: Node, refused: list[str] | None = None) -> Config:
-    """The configuration that a config.boot text describes.
-
-    With ``refused``, paths that are not valid are left out and noted there; otherwise the first of them
-    raises :class:`SessionError`.
-    """
-    try:
-        parsed = parse(text)
-    except TextError as error:
-        raise SessionError(f"the configuration cannot be read: {error}") from None
-    tree: Tree = {}
-    for path, line, _valued in parsed.paths:
-        try:
-            check(schema, path)
-        except SessionError as error:
-            if refused is None:
-                raise SessionError(f"line {line}: {set_command(path, schema)}\n{error}") from None
-            refused.append(f"line {line}: {set_command(path, schema)}: {str(error).splitlines()[0]}")
-            continue
-        set_path(tree, schema, path)
-    return Config(tree, {path: text for path, text in parsed.comments.items() if get(tree, path) is not None})
-
-
-def active(schema: Node) -> Config:
-    """The running configuration; without its secrets for a user who may not configure."""
-    try:
-        try:
-            return read_config(places.active_file().read_text(), schema)
-        except PermissionError:
-            return read_config(places.public_file().read_text(), schema, [])
-    except FileNotFoundError:
-        return Config()
-
-
-def check(schema: Node, path: Sequence[str]) -> None:
-    """Whether a path may be set. Raises :class:`SessionError`."""
-    shown = " ".join(path)
-    if not path or find(schema, path) is None:
-        raise SessionError(f"Configuration path: [{shown}] is not valid\nSet failed")
-    node, index = schema, 0
-    while index < len(path):
-        node, index = node.children[path[index]], index + 1
-        if index < len(path) and node.kind in ("tag", "leaf"):
-            if not fits(node, path[index]):
-                raise SessionError(f"{node.error or 'Invalid value'}\nValue validation failed\nSet failed")
-            index += 1
-        elif node.kind == "tag" or (node.kind == "leaf" and not node.valueless):
-            raise SessionError(f"Configuration path: [{shown}] requires a value\nSet failed")
-
-
-def check_comment(text: str) -> None:
-    """Whether a text may be a comment. Raises :class:`SessionError`."""
-    if "*" in text:
-        raise SessionError("Cannot use the '*' character in a comment\nComment failed")
-    if not text.isprintable():
-        raise SessionError("A comment is one line of printable characters\nComment failed")
-
-
-def changed(base: Config, changes: Changes, schema: Node) -> Config:
-    """A configuration after changes. Comments of what no longer stands go with it."""
-    tree = apply(base.tree, schema, changes.gone, changes.added)
-    comments = {**base.comments, **changes.comments}
-    return Config(tree, {path: text for path, text in comments.items() if text and get(tree, path) is not None})
-
-
-def changes_between(old: Config, new: Config, schema: Node) -> Changes:
-    """The way from one configuration to another."""
-    gone, added = difference(old.tree, new.tree, schema)
-    comments = {path: "" for path in old.comments if path not in new.comments and get(new.tree, path) is not None}
-    comments |= {path: text for path, text in new.comments.items() if old.comments.get(path) != text}
-    return Changes(gone, added, comments)
 
 
 class Session:
@@ -133,21 +38,13 @@ class Session:
 
     # -- the running configuration under it
 
-    @staticmethod
-    def _look() -> object:
-        try:
-            status = places.active_file().stat()
-        except OSError:
-            return None
-        return status.st_mtime_ns, status.st_ino
-
     def refresh(self) -> None:
         """Take in what others have committed meanwhile; one's own changes stay on top."""
-        stamp = self._look()
+        stamp = running_stamp()
         if stamp == self._stamp:
             return
         changes = self.changes()
-        self._stamp, self.running = stamp, active(self.schema)
+        self._stamp, self.running = stamp, running(self.schema)
         self._take(changed(self.running, changes, self.schema))
 
     def changes(self) -> Changes:
@@ -164,7 +61,7 @@ class Session:
     def discard(self) -> bool:
         """Forget all uncommitted changes; whether there were any."""
         had = self.modified()
-        self._stamp, self.running = self._look(), active(self.schema)
+        self._stamp, self.running = running_stamp(), running(self.schema)
         self._take(self.running)
         return had
 
@@ -179,30 +76,29 @@ class Session:
     def delete(self, path: Sequence[str]) -> None:
         """Delete a path from the candidate."""
         if not path:
-            raise SessionError("Need to specify the config node to delete")
-        found = find(self.schema, path)
-        if found is None:
-            raise SessionError(f"Configuration path: [{' '.join(path)}] is not valid\nDelete failed")
+            raise SessionError("Need to specify the config node to delete", failed("delete"))
+        step = find(self.schema, path)
+        if step is None:
+            raise invalid(path, "delete")
         if not delete_path(self.candidate, self.schema, path):
-            what = "value" if found[0].kind == "leaf" and path[-1] != found[0].name else "node"
+            what = "value" if step.node.kind == "leaf" and step.is_value else "node"
             raise NothingToDelete(f"Nothing to delete (the specified {what} does not exist)")
         self._drop_comments()
 
     def _drop_comments(self) -> None:
-        self.comments = {path: text for path, text in self.comments.items() if get(self.candidate, path) is not None}
+        self.comments = standing(self.candidate, self.comments).comments
 
     def comment(self, path: Sequence[str], text: str) -> None:
         """Give a node a comment; an empty one takes it away."""
-        found = find(self.schema, path)
-        if found is None or not path:
-            raise SessionError(f"Configuration path: [{' '.join(path)}] is not valid\nComment failed")
+        step = find(self.schema, path)
+        if step is None or not path:
+            raise invalid(path, "comment")
         if not exists(self.candidate, path):
-            raise SessionError("The specified config node does not exist\nComment failed")
+            raise SessionError("The specified config node does not exist", failed("comment"))
         if get(self.candidate, path) is None:
-            raise SessionError("Cannot comment on config values\nComment failed")
-        node, is_value = locate(self.schema, path)
-        if node.kind == "tag" and not is_value:
-            raise SessionError("Cannot add comment at this level\nComment failed")
+            raise SessionError("Cannot comment on config values", failed("comment"))
+        if step.node.kind == "tag" and not step.is_value:
+            raise SessionError("Cannot add comment at this level", failed("comment"))
         text = text.strip()
         check_comment(text)
         self.comments.pop(tuple(path), None)
@@ -212,21 +108,20 @@ class Session:
     def copy(self, verb: str, level: Sequence[str], source: Sequence[str], target: Sequence[str]) -> None:
         """Copy, or with ``verb`` "rename" move, a tag value below ``level``: ``["zerotier", "zt0"]`` to another."""
         if len(source) != 2 or len(target) != 2:
-            raise SessionError(f"Invalid {verb} command\n{verb.title()} failed")
+            raise SessionError(f"Invalid {verb} command", failed(verb))
         if source[0] != target[0]:
-            raise SessionError(f'Cannot {verb} from "{source[0]}" to "{target[0]}"\n{verb.title()} failed')
+            raise SessionError(f'Cannot {verb} from "{source[0]}" to "{target[0]}"', failed(verb))
         old, new = (*level, *source), (*level, *target)
-        found = find(self.schema, old)
-        if found is None:
-            raise SessionError(f"Configuration path: [{' '.join(old)}] is not valid\n{verb.title()} failed")
-        if found[0].kind != "tag":
-            raise SessionError(f'Cannot {verb} under "{source[0]}"\n{verb.title()} failed')
+        step = find(self.schema, old)
+        if step is None:
+            raise invalid(old, verb)
+        if step.node.kind != "tag":
+            raise SessionError(f'Cannot {verb} under "{source[0]}"', failed(verb))
         if get(self.candidate, old) is None:
-            raise SessionError(f'Configuration "{" ".join(source)}" does not exist\n{verb.title()} failed')
+            raise SessionError(f'Configuration "{" ".join(source)}" does not exist', failed(verb))
         if get(self.candidate, new) is not None:
-            raise SessionError(f'Configuration "{" ".join(target)}" already exists\n{verb.title()} failed')
-        if not fits(found[0], target[1]):
-            raise SessionError(f"{found[0].error or 'Invalid value'}\nValue validation failed\n{verb.title()} failed")
+            raise SessionError(f'Configuration "{" ".join(target)}" already exists', failed(verb))
+        check_value(step.node, target[1], verb)
         get(self.candidate, new[:-1])[target[1]] = copy_tree(get(self.candidate, old))
         moved = {(*new, *p[len(old) :]): t for p, t in self.comments.items() if p[: len(old)] == old}
         self.comments.update(moved)
@@ -259,25 +154,13 @@ class Session:
 
     def text(self, path: Sequence[str] = ()) -> str:
         """The candidate below a path in the form of config.boot."""
-        return self._plain(self.wanted, path)
-
-    def running_text(self, path: Sequence[str] = ()) -> str:
-        """The running configuration below a path in the form of config.boot."""
-        return self._plain(self.running, path)
-
-    def _plain(self, config: Config, path: Sequence[str]) -> str:
-        below = get(config.tree, path)
-        if not isinstance(below, dict):
+        below = get(self.candidate, path)
+        step = find(self.schema, path)
+        if step is None or not isinstance(below, dict):
             return f"{EMPTY}\n"
-        node, is_value = locate(self.schema, path)
-        if node.kind == "tag" and not is_value:
-            below, path = {path[-1]: below}, path[:-1]
-            node = locate(self.schema, path)[0]
-        return render(below, node, config.comments, tuple(path))
-
-    def running_commands(self) -> str:
-        """The running configuration as set commands."""
-        return set_commands(self.running.tree, self.schema, self.running.comments)
+        if step.node.kind == "tag" and not step.is_value:
+            return render({path[-1]: below}, only(step.node), self.comments, tuple(path[:-1]))
+        return render(below, step.node, self.comments, tuple(path))
 
     def compare(self, old: Config | None = None, new: Config | None = None, path: Sequence[str] = ()) -> str:
         """What differs, from the running configuration to the candidate unless others are given."""
@@ -285,13 +168,4 @@ class Session:
 
     def compare_commands(self, old: Config | None = None, new: Config | None = None) -> str:
         """What differs, as the commands that lead from one to the other."""
-        changes = changes_between(old or self.running, new or self.wanted, self.schema)
-        lines = [set_command(path, self.schema, "delete") for path in changes.gone]
-        lines += [set_command(path, self.schema) for path in changes.added]
-        lines += [comment_command(path, text) for path, text in changes.comments.items()]
-        return "".join(f"{line}\n" for line in lines)
-
-
-def below(tree: Tree, piece: Path, schema: Node) -> Iterable[Path]:
-    """Paths of a tree that lie under one of its parts."""
-    return [path for path in commands(tree, schema) if path[: len(piece)] == piece]
+        return changes_between(old or self.running, new or self.wanted, self.schema).commands(self.schema)

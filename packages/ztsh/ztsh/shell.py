@@ -15,13 +15,16 @@ from prompt_toolkit.filters import Condition
 from prompt_toolkit.history import FileHistory, InMemoryHistory
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 
-from ztsh import access, places, showconfig
+from ztsh import places, showconfig
 from ztsh.complete import ENTER, Choices, help_text
-from ztsh.confmode import ConfMode, Leave, indented
+from ztsh.configuration import running
+from ztsh.confmode import ConfMode, Leave
+from ztsh.errors import SessionError
 from ztsh.opmode import FILTERS, OpMode, filtered
+from ztsh.rights import demand_rights, user_name
 from ztsh.schema import Node, load_schema
-from ztsh.session import Session, SessionError, active
-from ztsh.words import Line, LineError, split, split_open
+from ztsh.session import Session
+from ztsh.words import Line, LineError, indented, split, split_open
 
 BUILT_IN = {"configure": "Enter conf mode", "exit": "Leave this shell"}
 
@@ -35,7 +38,7 @@ class Shell:
         self._conf: ConfMode | None = None
         # A serial console may not answer when it is asked where its cursor is.
         os.environ.setdefault("PROMPT_TOOLKIT_NO_CPR", "1")
-        self._user, self._host = access.user_name(), socket.gethostname().partition(".")[0]
+        self._user, self._host = user_name(), socket.gethostname().partition(".")[0]
         self._prompt: PromptSession[str] = PromptSession(
             history=_history(),
             key_bindings=self._keys(),
@@ -111,7 +114,7 @@ class Shell:
 
     def _configure(self) -> None:
         try:
-            access.demand_rights()
+            demand_rights()
             session = Session(self.schema)
         except SessionError as error:
             print(indented(str(error)), end="", file=sys.stderr)
@@ -166,7 +169,7 @@ class Shell:
             return Choices([*found.words, *BUILT_IN], sorted(lines, key=lambda line: line[1]))
         if words[0] in BUILT_IN or (len(words[0]) >= 4 and "configure".startswith(words[0])):
             return Choices(lines=[("  ", *ENTER)])
-        return self._op.choices(words, active(self.schema).tree)
+        return self._op.choices(words, running(self.schema).tree)
 
     def _conf_tree(self) -> dict[str, object]:
         return self._conf.session.running.tree if self._conf else {}

@@ -9,9 +9,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from ztsh import archive, places
+from ztsh.configuration import read_config, running
 from ztsh.differences import compared
+from ztsh.errors import SessionError
 from ztsh.schema import Node, load_schema
-from ztsh.session import EMPTY, SessionError, active, read_config
+from ztsh.session import EMPTY
 from ztsh.store import GROUP
 from ztsh.text import Entry, TextError, parse, render, set_commands, single_quoted
 from ztsh.tree import Tree, with_defaults
@@ -45,7 +47,7 @@ def boot_warning() -> str:
 
 
 def _config(form: str, schema: Node) -> str:
-    config = active(schema)
+    config = running(schema)
     if not config.tree:
         return "{}\n" if form == "json" else f"{EMPTY}\n"
     if form == "commands":

@@ -7,11 +7,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from ztsh.schema import Node
+from ztsh.schema import Node, steps
 from ztsh.tree import Path, Tree, commands, natural
 
 Comments = dict[Path, str]
-
 
 
 class TextError(ValueError):
@@ -157,18 +156,9 @@ def single_quoted(value: str) -> str:
 
 def set_command(path: Sequence[str], schema: Node, verb: str = "set") -> str:
     """A path as the command that a user types; as in VyOS the value of a leaf is quoted, nothing else is."""
-    node, words, index = schema, [verb], 0
-    while index < len(path):
-        child = node.child(path[index])
-        words.append(path[index])
-        index += 1
-        if child is None:
-            return " ".join([*words, *path[index:]])
-        node = child
-        if node.kind != "node" and index < len(path):
-            words.append(single_quoted(path[index]) if node.kind == "leaf" else path[index])
-            index += 1
-    return " ".join(words)
+    walked = list(steps(schema, path))
+    words = [single_quoted(word) if is_value and node.kind == "leaf" else word for word, node, is_value in walked]
+    return " ".join([verb, *words, *path[len(walked) :]])
 
 
 def set_commands(tree: Tree, schema: Node, comments: Mapping[Path, str] | None = None) -> str:

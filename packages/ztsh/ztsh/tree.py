@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from ztsh.schema import Node
+from ztsh.schema import Node, find, steps
 
 Tree = dict[str, Any]
 Path = tuple[str, ...]
@@ -49,17 +49,14 @@ def set_path(tree: Tree, schema: Node, path: Sequence[str]) -> bool:
     """Put a valid path into the tree; False when it stands there already. A leaf that is not multi is replaced."""
     if exists(tree, path):
         return False
-    here, node, index = tree, schema, 0
-    while index < len(path):
-        node = node.children[path[index]]
-        if node.kind == "leaf":
-            values = here.setdefault(path[index], [])
-            if index + 1 < len(path):
-                here[path[index]] = [*values, path[index + 1]] if node.multi else [path[index + 1]]
-            return True
-        here, index = here.setdefault(path[index], {}), index + 1
-        if node.kind == "tag" and index < len(path):
-            here, index = here.setdefault(path[index], {}), index + 1
+    here = tree
+    for word, node, is_value in steps(schema, path):
+        if node.kind != "leaf":
+            here = here.setdefault(word, {})
+        elif not is_value:
+            here.setdefault(word, [])
+        else:
+            here[node.name] = [*here[node.name], word] if node.multi else [word]
     return True
 
 
@@ -84,14 +81,8 @@ def delete_path(tree: Tree, schema: Node, path: Sequence[str]) -> bool:
 
 
 def _is_tag_value(schema: Node, path: Sequence[str]) -> bool:
-    node, index = schema, 0
-    while index < len(path):
-        node, index = node.children[path[index]], index + 1
-        if node.kind == "tag" and index < len(path):
-            index += 1
-            if index == len(path):
-                return True
-    return False
+    step = find(schema, path)
+    return step is not None and step.node.kind == "tag" and step.is_value
 
 
 def commands(tree: Tree, schema: Node, path: Path = ()) -> Iterator[Path]:

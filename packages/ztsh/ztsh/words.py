@@ -4,12 +4,29 @@ from __future__ import annotations
 
 import re
 import shlex
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 
 def is_number(word: str) -> bool:
     """Whether a word is a whole number, such as that of a revision."""
     return re.fullmatch("[0-9]{1,9}", word) is not None
+
+
+def fitting(names: Iterable[str], word: str) -> list[str]:
+    """The names that a word, which may be cut short, can stand for; the whole name stands for itself alone."""
+    names = list(names)
+    return [word] if word in names else sorted(name for name in names if word and name.startswith(word))
+
+
+def printable(text: str, keep: str = "") -> str:
+    """A text that cannot act on a terminal: other characters than printable ones and those in ``keep`` become ?."""
+    return "".join(char if char.isprintable() or char in keep else "?" for char in text)
+
+
+def indented(text: str) -> str:
+    """A message as VyOS sets it off from the prompt."""
+    return "\n" + "".join(f"  {line}\n" for line in text.strip("\n").splitlines()) + "\n"
 
 
 class LineError(ValueError):

@@ -13,14 +13,19 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from ztsh import access, places
-from ztsh.confmode import ConfMode, Leave
+from ztsh import places
+from ztsh.changes import changed, changes_from
+from ztsh.check import check
+from ztsh.confmode import ConfMode
+from ztsh.errors import SessionError
 from ztsh.opmode import OpMode
-from ztsh.session import Session, SessionError, changed, check
+from ztsh.rights import demand_rights
+from ztsh.session import Session
 from ztsh.store import StoreError, clear_abandoned, write
+from ztsh.verbs.table import VERBS
 
-USAGE = "begin, end, set, delete, comment, copy, rename, show, compare, discard, commit, save, load, merge, confirm, commit-confirm, rollback"
-
+_COMMANDS = [verb.name for verb in VERBS.values() if verb.scripted]
+_USAGE = f"use one of {', '.join(['begin', 'end', *_COMMANDS])}"
 
 _FILE = re.compile(r"[0-9]+-([0-9]+)-([0-9]+)\.json")
 
@@ -56,11 +61,11 @@ def _clean() -> None:
 def call(words: Sequence[str]) -> int:
     """One call: 0, or 1 with the reason on standard output, where VyOS's wrapper has it too."""
     if not words:
-        print(f"Invalid command: use one of {USAGE}")
+        print(f"Invalid command: {_USAGE}")
         return 1
     file = places.sessions() / f"{_caller()}.json"
     try:
-        access.demand_rights()
+        demand_rights()
         if words[0] == "begin":
             places.sessions().mkdir(parents=True, exist_ok=True)
             _clean()
@@ -78,14 +83,12 @@ def call(words: Sequence[str]) -> int:
 def _command(file: Path, words: list[str]) -> None:
     if words[0] == "cleanup":
         words[0] = "discard"
-    if words[0] not in USAGE.split(", "):
-        raise SessionError(f'Invalid command "{words[0]}": use one of {USAGE}')
+    if words[0] not in _COMMANDS:
+        raise SessionError(f'Invalid command "{words[0]}": {_USAGE}')
     session = _session(file)
     conf = ConfMode(session, lambda rest: str(OpMode().run(rest)), via="cfg-cmd-wrapper")
     try:
         sys.stdout.write(conf.execute(words))
-    except Leave:
-        return
     finally:
         _keep(file, session)
 
@@ -95,7 +98,7 @@ def _session(file: Path) -> Session:
         with file.open() as text:
             if os.fstat(text.fileno()).st_uid != os.getuid():
                 raise FileNotFoundError
-            changes = access.changes_from(json.load(text))
+            changes = changes_from(json.load(text))
     except FileNotFoundError:
         raise SessionError("no session was begun by this process; call begin first") from None
     except (ValueError, KeyError, TypeError, RecursionError):
@@ -109,4 +112,4 @@ def _session(file: Path) -> Session:
 
 
 def _keep(file: Path, session: Session) -> None:
-    write(file, json.dumps(access.plain(session.changes())), 0o600)
+    write(file, json.dumps(session.changes().plain()), 0o600)

@@ -14,16 +14,13 @@ from dataclasses import dataclass
 from types import ModuleType
 
 from vyos import ConfigError
-from vyos import config as vyos_config
 from ztsh import places
+from ztsh.errors import CommitFailed, SessionError
+from ztsh.proposal import Proposal, proposing
 from ztsh.schema import Node
 from ztsh.tree import Path, Tree, get, natural
 
 DEFAULT_PRIORITY = 900  # of a node with an owner but without a priority
-
-
-class CommitFailed(Exception):
-    """A commit that was refused; the text is what VyOS would print."""
 
 
 @dataclass(frozen=True)
@@ -76,12 +73,12 @@ def _load(script: str) -> ModuleType:
         path = places.conf_scripts() / script
         spec = importlib.util.spec_from_file_location(f"conf_mode_{path.stem}", path)
         if spec is None or spec.loader is None or not path.is_file():
-            raise CommitFailed(f"conf script {path} is missing; install the package that owns it\n\nCommit failed")
+            raise SessionError(f"conf script {path} is missing; install the package that owns it", "", "Commit failed")
         module = importlib.util.module_from_spec(spec)
         try:
             spec.loader.exec_module(module)
         except Exception as error:
-            raise CommitFailed(f"conf script {path} cannot be loaded ({error})\n\nCommit failed") from error
+            raise SessionError(f"conf script {path} cannot be loaded ({error})", "", "Commit failed") from error
         _modules[script] = module
     return _modules[script]
 
@@ -96,17 +93,17 @@ class Runner:
         """Bring the router from ``old`` to ``new``.
 
         All scripts verify before the first one changes anything. When one fails later, those that have run
-        are run again with the old configuration. Raises :class:`CommitFailed`.
+        are run again with the old configuration. Raises :class:`SessionError`.
         """
         work = [(task, _load(task.script)) for task in tasks(old, new, self._schema)]
-        with vyos_config._session(self._schema, old, new):
+        with proposing(Proposal(self._schema, old, new)):
             checked = [(task, module, self._prepare(task, module)) for task, module in work]
             done: list[Task] = []
             for task, module, config in checked:
                 done.append(task)
                 try:
                     _step(task, lambda m=module, c=config: (m.generate(c), m.apply(c)))
-                except CommitFailed:
+                except SessionError:
                     self._undo(done, old, new)
                     raise
 
@@ -120,13 +117,13 @@ class Runner:
 
     def _undo(self, done: Sequence[Task], old: Tree, new: Tree) -> None:
         """Run the scripts that have run again with the old configuration, the last one first."""
-        with vyos_config._session(self._schema, new, old):
+        with proposing(Proposal(self._schema, new, old)):
             for task in reversed(done):
                 try:
                     module = _load(task.script)
                     config = self._prepare(task, module)
                     _step(task, lambda m=module, c=config: (m.generate(c), m.apply(c)))
-                except CommitFailed as failure:
+                except SessionError as failure:
                     print(f"Warning: the earlier state could not be restored:\n{failure}", file=sys.stderr)
 
 
@@ -140,10 +137,10 @@ def _step(task: Task, call: Callable[[], object]) -> object:
     try:
         return call()
     except ConfigError as error:
-        raise CommitFailed(f"[ {where} ]\n{error}\n\n[[{where}]] failed\nCommit failed") from None
+        raise CommitFailed(where, str(error)) from None
     except Exception as error:
         text = f"{task.script} failed unexpectedly: {type(error).__name__}: {error}"
-        raise CommitFailed(f"[ {where} ]\n{text}\n\n[[{where}]] failed\nCommit failed") from error
+        raise CommitFailed(where, text) from error
     finally:
         os.environ.pop("VYOS_TAGNODE_VALUE", None)
 

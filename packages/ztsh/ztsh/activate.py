@@ -1,0 +1,44 @@
+"""Bringing the router from the running configuration to another one, or not at all."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from ztsh import places
+from ztsh.check import failed
+from ztsh.configuration import Config
+from ztsh.errors import SessionError
+from ztsh.schema import Node
+from ztsh.scripts import Runner
+from ztsh.store import Replacement, StoreError
+from ztsh.tree import masked
+
+
+def activate(schema: Node, running: Config, wanted: Config) -> None:
+    """Run the scripts, then make ``wanted`` the running configuration; only under the lock.
+
+    The new texts are written before the scripts run, so a full disk changes nothing. Raises :class:`SessionError`
+    with the router as it was.
+    """
+    texts: list[Replacement] = []
+    runner = Runner(schema)
+    ran = False
+    try:
+        public = Config(masked(wanted.tree, schema), wanted.comments)
+        texts.append(_text(places.public_file(), public, schema, 0o644))
+        texts.append(_text(places.active_file(), wanted, schema, 0o640))
+        runner.run(running.tree, wanted.tree)
+        ran = True
+        for text in texts:  # the one that commits go by comes last
+            text.finish()
+    except StoreError as error:
+        if ran:
+            runner.run(wanted.tree, running.tree)
+        raise SessionError(str(error), failed("commit")) from None
+    finally:
+        for text in texts:
+            text.abandon()
+
+
+def _text(path: Path, config: Config, schema: Node, mode: int) -> Replacement:
+    return Replacement(path, config.text(schema).encode(), mode)

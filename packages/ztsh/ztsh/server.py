@@ -1,0 +1,29 @@
+"""The authority's end of a request: read, checked in form, done, answered."""
+
+from __future__ import annotations
+
+import json
+import sys
+
+from ztsh import places
+from ztsh.access import REFUSED
+from ztsh.authority import perform
+from ztsh.changes import changes_from
+from ztsh.errors import SessionError
+from ztsh.schema import SchemaError, load_schema
+from ztsh.words import printable
+
+
+def serve() -> int:
+    """What the program of :mod:`ztsh.access` does: one request on standard input, the answer on standard output."""
+    try:
+        request = json.load(sys.stdin)
+        schema = load_schema(places.definitions())
+        sys.stdout.write(perform(schema, request["operation"], changes_from(request["changes"]), request["details"]))
+    except (SessionError, SchemaError) as error:
+        print(printable(str(error), keep="\n"), file=sys.stderr)  # words of the request are in it
+        return REFUSED
+    except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
+        print(f"not a request ({type(error).__name__})", file=sys.stderr)
+        return 2
+    return 0

@@ -1,0 +1,1 @@
+"""The commands of conf mode: :mod:`table` has all of them, the other modules what they do."""

@@ -1,0 +1,95 @@
+"""All commands of conf mode, one entry each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from ztsh.complete import ENTER
+from ztsh.editor import Editor
+from ztsh.verbs import committing, completion, editing, files, levels, looking
+from ztsh.verbs.completion import Completer, add_files, add_revisions, arguments, existing_path, nothing, path
+
+
+@dataclass(frozen=True)
+class Verb:
+    """A command: its name, the forms of its arguments, its help, its completion, and what carries it out.
+
+    ``run`` gets the words after the name and returns what to print. It raises :class:`ztsh.errors.SessionError` for
+    what is refused, and :class:`ztsh.editor.Misused` for arguments in none of the forms. ``scripted``: also a
+    command of the wrapper for scripts.
+    """
+
+    name: str
+    forms: tuple[str, ...]
+    help: str
+    complete: Completer
+    run: Callable[[Editor, list[str]], str]
+    scripted: bool = True
+
+    @property
+    def usage(self) -> str:
+        """The forms in a row: ``compare, compare saved or compare N``."""
+        *first, last = (f"{self.name} {form}".rstrip() for form in self.forms)
+        return f"{', '.join(first)} or {last}" if first else last
+
+
+_COMMENT = ("comment", "Comment for commit log")
+
+_ALL = (
+    Verb("comment", ("PATH 'text'",), "Give a part of the configuration a comment", existing_path("comment"), editing.comment),
+    Verb("commit", ("[comment 'text']",), "Carry out the changes", arguments(ENTER, _COMMENT), committing.commit),
+    Verb(
+        "commit-confirm", ("[MINUTES] [comment 'text']",), "Carry out the changes, and go back unless 'confirm' follows in time",
+        arguments(
+            ("<Enter>", "Commit, go back in 10 minutes if no confirm"), ("<N>", "Commit, go back in N minutes if no confirm"), _COMMENT
+        ),
+        committing.commit_confirm,
+    ),
+    Verb(
+        "compare", ("", "saved", "N", "N M"), "Show what differs between configurations",
+        arguments(
+            ("<Enter>", "Compare working & active configurations"),
+            ("commands", "Show the difference as commands"),
+            ("saved", "Compare working & saved configurations"),
+            ("<N>", "Compare working with revision N"),
+            ("<N> <M>", "Compare revision N with M"),
+            more=add_revisions,
+        ),
+        looking.compare,
+    ),
+    Verb("confirm", ("",), "Keep what commit-confirm has carried out", nothing, committing.confirm),
+    Verb("copy", ("NAME VALUE to NAME VALUE",), "Copy a part of the configuration", completion.copied, editing.copy),
+    Verb("delete", ("PATH",), "Delete a part of the configuration", existing_path("delete"), editing.delete),
+    Verb("discard", ("",), "Forget all changes that are not committed", nothing, editing.discard),
+    Verb("edit", ("PATH",), "Go to a part of the configuration", path("edit"), levels.edit, scripted=False),
+    Verb(
+        "exit", ("[discard]",), "Leave this level, or conf mode",
+        arguments(ENTER, ("discard", "Discard any changes")), levels.exit_, scripted=False,
+    ),
+    Verb(
+        "load", ("[FILE]",), "Replace the configuration by a file",
+        arguments(("<Enter>", "Load from system config file"), ("<file>", "Load from a file, or from a URL"), more=add_files), files.load,
+    ),
+    Verb(
+        "merge", ("FILE",), "Add a file to the configuration",
+        arguments(("<file>", "Merge from a file, or from a URL"), more=add_files), files.merge,
+    ),
+    Verb("rename", ("NAME VALUE to NAME VALUE",), "Rename a part of the configuration", completion.copied, editing.rename),
+    Verb(
+        "rollback", ("N",), "Return to an earlier commit",
+        arguments(("<N>", "Rollback to revision N"), more=add_revisions), committing.rollback,
+    ),
+    Verb("run", ("COMMAND",), "Run a command of op mode", completion.op_command, looking.run, scripted=False),
+    Verb(
+        "save", ("[FILE]",), "Keep the configuration over a reboot",
+        arguments(("<Enter>", "Save to system config file"), ("<file>", "Save to a file, or to a URL"), more=add_files), files.save,
+    ),
+    Verb("set", ("PATH",), "Set a value, or create a part of the configuration", path("set"), editing.set_),
+    Verb("show", ("[PATH] [-all]",), "Show the configuration (with -all also the defaults)", completion.shown_path, looking.show),
+    Verb("top", ("",), "Go to the top of the configuration", nothing, levels.top, scripted=False),
+    Verb("up", ("",), "Go one level up", nothing, levels.up, scripted=False),
+)  # fmt: skip
+
+VERBS = {verb.name: verb for verb in _ALL}
+ALIASES = {"rollback-soft": "rollback"}
