@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from ztsh.configuration import Config
 from ztsh.schema import Node, find, only
 from ztsh.text import Comments, render
-from ztsh.tree import Path, Tree, get, natural
+from ztsh.tree import Path, get, natural
 
 # What `show` puts into quotes.
 _SPECIAL = set("*}{;\t\n\v\f\r ")
