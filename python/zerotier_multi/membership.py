@@ -11,17 +11,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from zerotier_multi.plan import InstancePlan, Plan
-
-UP, NO_PATH, NO_ROOT, REQUESTING = "up", "no path", "no root", "requesting"
-NOT_FOUND, UNAUTHORIZED, SIGN_IN, TOO_OLD, PORT_ERROR = "not found", "unauthorized", "sign-in", "too old", "port error"
+from zerotier_multi.states import NetworkState, PathState
 
 # ZeroTier's words that say by themselves what is the matter (OneService.cpp, _networkToJson).
 _FAILURES = {
-    "ACCESS_DENIED": UNAUTHORIZED,
-    "NOT_FOUND": NOT_FOUND,
-    "AUTHENTICATION_REQUIRED": SIGN_IN,
-    "CLIENT_TOO_OLD": TOO_OLD,
-    "PORT_ERROR": PORT_ERROR,
+    "ACCESS_DENIED": NetworkState.UNAUTHORIZED,
+    "NOT_FOUND": NetworkState.NOT_FOUND,
+    "AUTHENTICATION_REQUIRED": NetworkState.SIGN_IN,
+    "CLIENT_TOO_OLD": NetworkState.TOO_OLD,
+    "PORT_ERROR": NetworkState.PORT_ERROR,
 }
 
 
@@ -34,13 +32,13 @@ class Member:
     network: str
     port: int
     node: str | None
-    word: str
+    word: NetworkState
     unreached: tuple[str, ...] = ()
 
     @property
     def waits(self) -> bool:
         """Whether it is no member yet, or has lost its root: nothing can pass."""
-        return self.word not in (UP, NO_PATH)
+        return self.word not in (NetworkState.UP, NetworkState.NO_PATH)
 
 
 def network_status(networks: Iterable[Mapping[str, Any]] | None, network_id: str) -> str | None:
@@ -52,7 +50,7 @@ def network_status(networks: Iterable[Mapping[str, Any]] | None, network_id: str
     return None
 
 
-def word(status: str | None, online: bool, paths: Sequence[bool]) -> str | None:
+def word(status: str | None, online: bool, paths: Sequence[bool]) -> NetworkState | None:
     """The word for an instance: ``status`` is ZeroTier's, ``paths`` says of each of its paths whether it is up.
 
     None where ``status`` is not known. A path that is up needs no root.
@@ -62,10 +60,10 @@ def word(status: str | None, online: bool, paths: Sequence[bool]) -> str | None:
     if status in _FAILURES:
         return _FAILURES[status]
     if status != "OK":
-        return REQUESTING if online else NO_ROOT
+        return NetworkState.REQUESTING if online else NetworkState.NO_ROOT
     if any(paths) or not paths:
-        return UP
-    return NO_PATH if online else NO_ROOT
+        return NetworkState.UP
+    return NetworkState.NO_PATH if online else NetworkState.NO_ROOT
 
 
 def member(
@@ -73,14 +71,14 @@ def member(
 ) -> Member | None:
     """Where an instance stands; ``states`` are (remote, state) of its paths. None where ``status`` is not known."""
     # A path that is about to come, or is kept out on purpose, says nothing about the network.
-    found = word(status, online, [state == "up" for _remote, state in states if state in ("up", "down")])
+    found = word(status, online, [state == PathState.UP for _remote, state in states if state in (PathState.UP, PathState.DOWN)])
     if found is None:
         return None
-    reached = {remote for remote, state in states if state == "up"}
+    reached = {remote for remote, state in states if state == PathState.UP}
     unreached = tuple(dict.fromkeys(remote for remote, _state in states if remote not in reached))
     return Member(
         plan.bundle, instance.number, instance.network_id, instance.port, node, found,
-        unreached if found == NO_PATH else (),
+        unreached if found == NetworkState.NO_PATH else (),
     )  # fmt: skip
 
 
@@ -88,21 +86,21 @@ def cause(member: Member) -> str:
     """Why nothing passes over an instance: a short sentence."""
     node = member.node or "its node"
     match member.word:
-        case "no root":
+        case NetworkState.NO_ROOT:
             return "it reaches no root"
-        case "requesting":
+        case NetworkState.REQUESTING:
             return f"controller {_controller(member.network)} does not answer"
-        case "not found":
+        case NetworkState.NOT_FOUND:
             return f"controller {_controller(member.network)} has no network {member.network}"
-        case "unauthorized":
+        case NetworkState.UNAUTHORIZED:
             return f"{node} waits for authorization on network {member.network}"
-        case "sign-in":
+        case NetworkState.SIGN_IN:
             return f"network {member.network} wants {node} to sign in"
-        case "too old":
+        case NetworkState.TOO_OLD:
             return "the controller wants a newer version of the engine"
-        case "port error":
+        case NetworkState.PORT_ERROR:
             return "the engine cannot make its device"
-        case "no path":
+        case NetworkState.NO_PATH:
             return f"authorized, no path to {_listed(member.unreached) or 'a remote'} yet"
     return f"a member of network {member.network}"
 
@@ -111,7 +109,7 @@ def sentences(members: Iterable[Member]) -> list[str]:
     """One sentence with its remedy for all instances that stand alike."""
     groups: dict[tuple[str, str, tuple[str, ...]], list[Member]] = {}
     for member in members:
-        if member.word != UP:
+        if member.word != NetworkState.UP:
             groups.setdefault((member.word, member.network, member.unreached), []).append(member)
     return [_sentence(alike) for alike in groups.values()]
 
@@ -124,27 +122,27 @@ def _sentence(alike: Sequence[Member]) -> str:
     members = f"member{'' if one else 's'} {nodes}"
     ports = f"port{'' if one else 's'} {_listed([str(m.port) for m in alike])}"
     match first.word:
-        case "no root":
+        case NetworkState.NO_ROOT:
             return f"{who} reach{'es' if one else ''} no root: let UDP from {ports} out to the roots, and back"
-        case "requesting":
+        case NetworkState.REQUESTING:
             return (
                 f"{who} get{'s' if one else ''} no answer from controller {controller} of network {network}: "
                 f"see that it runs and that the network id is right"
             )
-        case "not found":
+        case NetworkState.NOT_FOUND:
             return f"{who}: controller {controller} has no network {network}: correct the network id, or make the network there"
-        case "unauthorized":
+        case NetworkState.UNAUTHORIZED:
             return (
                 f"{who} wait{'s' if one else ''} for authorization: authorize {members} of network {network} at its controller"
             )
-        case "sign-in":
+        case NetworkState.SIGN_IN:
             return (
                 f"{who} would have to sign in, which a router cannot: take {members} of network {network} out of "
                 f"single sign-on at its controller"
             )
-        case "too old":
+        case NetworkState.TOO_OLD:
             return f"the controller of network {network} refuses the engine of {who}: install a newer version, or set engine zerotier-one"
-        case "port error":
+        case NetworkState.PORT_ERROR:
             return f"the engine of {who} cannot make its device: see the journal of {'its unit' if one else 'their units'}"
     remotes = _listed(first.unreached) or "a remote"
     return (
@@ -158,7 +156,7 @@ def to_authorize(members: Iterable[Member]) -> dict[str, list[str]]:
     """Node ids that wait for authorization, by network."""
     found: dict[str, list[str]] = {}
     for member in members:
-        if member.word == UNAUTHORIZED and member.node:
+        if member.word == NetworkState.UNAUTHORIZED and member.node:
             found.setdefault(member.network, []).append(member.node)
     return found
 

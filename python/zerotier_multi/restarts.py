@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from zerotier_multi import systemd
 from zerotier_multi.pathd.control import PathdError, ask
 from zerotier_multi.plan import InstancePlan
+from zerotier_multi.states import PathState
 
 PATIENCE = 10.0  # seconds that an instance gets to carry again before the next one goes
 _POLL = 0.1
@@ -29,7 +30,7 @@ def paths_up(bundle: str) -> dict[int, set[tuple[str, int]]]:
         raise PathdError(f"zerotier-pathd does not know {bundle}")
     found: dict[int, set[tuple[str, int]]] = {}
     for path in bundles[bundle]["paths"]:
-        if path["state"] == "up":
+        if path["state"] == PathState.UP:
             found.setdefault(path["instance"], set()).add((path["remote"], path["family"]))
     return found
 

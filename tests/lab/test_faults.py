@@ -439,4 +439,4 @@ def test_what_a_remote_said_earlier_does_not_count_when_it_arrives_late(
     hear(0, 10, now + 0.1, now + 0.1, echo=1)
     assert made.verdict(1) == "up", "somebody else with the remote's address is not believed"
     hear(0, 10, now + 0.1, now + 0.1)
-    assert made.verdict(1) == "refused"
+    assert made.verdict(1) == "remote down"

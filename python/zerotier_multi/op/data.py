@@ -17,6 +17,8 @@ from zerotier_multi.op.snapshot import Counters, Snapshot
 from zerotier_multi.plan import InstancePlan, PathPlan, Plan
 from zerotier_multi.planner import HASH_POLICY
 from zerotier_multi.netlink.links import Link
+from zerotier_multi.states import BundleState, LinkState, PathState, link_state
+from zerotier_multi.states import bundle_state as states_of
 
 SCHEMA = 1
 _HASH_NAMES = {number: name for name, number in HASH_POLICY.items()}
@@ -60,7 +62,7 @@ def bundle(snapshot: Snapshot, plan: Plan) -> Data:
         "instances": [instance_entry(snapshot, plan, instance) for instance in plan.instances],
         "to_authorize": _to_authorize(snapshot, plan),
         "paths_not_up": [
-            path_entry(snapshot, plan, path) for path in plan.paths if path_state(snapshot, plan, path) != "up"
+            path_entry(snapshot, plan, path) for path in plan.paths if path_state(snapshot, plan, path) != PathState.UP
         ],
         "general_warnings": general_warnings(snapshot),
     }
@@ -96,13 +98,13 @@ def _window(snapshot: Snapshot) -> float:
 def bundle_entry(snapshot: Snapshot, plan: Plan) -> Data:
     """What both the summary and the detailed form tell of a bundle."""
     states = [path_state(snapshot, plan, path) for path in plan.paths]
-    running = [i for i in plan.instances if instance_state(snapshot, plan, i) == "up"]
+    running = [i for i in plan.instances if instance_state(snapshot, plan, i) == BundleState.UP]
     return {
         "bundle": plan.bundle,
         "state": bundle_state(plan, states, bool(unrouted(snapshot, plan))),
         "instances_up": len(running),
         "instances_total": len(plan.instances),
-        "paths_up": states.count("up"),
+        "paths_up": states.count(PathState.UP),
         "paths_total": len(states),
         "rate_in_bits": _bundle_rate(snapshot, plan, "rx_bytes", 8),
         "rate_out_bits": _bundle_rate(snapshot, plan, "tx_bytes", 8),
@@ -127,10 +129,8 @@ def unrouted(snapshot: Snapshot, plan: Plan) -> dict[str, str]:
 def bundle_state(plan: Plan, states: list[str], unrouted: bool = False) -> str:
     """The one word for a bundle whose paths are in these states; ``unrouted``: packets for some prefix do not go over it."""
     if not plan.instances:
-        return "disabled"
-    if not states or "up" not in states:
-        return "unknown" if "unknown" in states else "down"
-    return "up" if all(state == "up" for state in states) and not unrouted else "degraded"
+        return BundleState.DISABLED
+    return states_of(states, unrouted) or BundleState.DOWN
 
 
 def _bundle_rate(snapshot: Snapshot, plan: Plan, counter: str, factor: int) -> int | None:
@@ -149,7 +149,7 @@ def _remote(snapshot: Snapshot, plan: Plan, name: str) -> Data:
     return {
         "remote": name,
         "prefixes": [route.prefix for route in plan.routes if route.group_id in groups],
-        "paths_up": states.count("up"),
+        "paths_up": states.count(PathState.UP),
         "paths_total": len(states),
     }
 
@@ -160,11 +160,11 @@ def _remote(snapshot: Snapshot, plan: Plan, name: str) -> Data:
 def instance_state(snapshot: Snapshot, plan: Plan, instance: InstancePlan) -> str:
     """``up``: it runs, answers, has its device and belongs to its network; ``degraded``: it runs; ``down``: it does not."""
     if not snapshot.unit(instance).pid:
-        return "down"
+        return BundleState.DOWN
     answers = snapshot.answer(instance).status is not None
     member = member_of(snapshot, plan, instance)
     waits = member is not None and member.waits
-    return "up" if answers and instance.device in snapshot.kernel.links and not waits else "degraded"
+    return BundleState.UP if answers and instance.device in snapshot.kernel.links and not waits else BundleState.DEGRADED
 
 
 def member_of(snapshot: Snapshot, plan: Plan, instance: InstancePlan) -> Member | None:
@@ -240,8 +240,8 @@ def path_state(snapshot: Snapshot, plan: Plan, path: PathPlan) -> str:
     if state is not None:
         return str(state)
     if _carries(snapshot, plan, path):
-        return "up"
-    return "unknown" if path.device in snapshot.kernel.links else "no device"
+        return PathState.UP
+    return PathState.UNKNOWN if path.device in snapshot.kernel.links else PathState.NO_DEVICE
 
 
 def _carries(snapshot: Snapshot, plan: Plan, path: PathPlan) -> bool:
@@ -263,7 +263,7 @@ def path_entry(snapshot: Snapshot, plan: Plan, path: PathPlan) -> Data:
     peers = snapshot.answer(instance).peers if instance else None
     reached = underlay(peers, node, plan.controller_free, snapshot.now)
     state = path_state(snapshot, plan, path)
-    member = member_of(snapshot, plan, instance) if instance and state != "up" else None
+    member = member_of(snapshot, plan, instance) if instance and state != PathState.UP else None
     return {
         "remote": path.remote,
         "instance": path.instance,
@@ -369,8 +369,8 @@ def _devices(snapshot: Snapshot, plan: Plan) -> list[Data]:
 
 def _device_state(plan: Plan, link: Link | None) -> str:
     if link is None:
-        return "no device" if plan.instances else "disabled"
-    return "up" if link.up and link.carrier else "link down" if link.up else "admin down"
+        return LinkState.NO_DEVICE if plan.instances else LinkState.DISABLED
+    return link_state(link.up, link.carrier)
 
 
 def _device(snapshot: Snapshot, plan: Plan, name: str, instance: int | None) -> Data:

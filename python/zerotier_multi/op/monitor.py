@@ -19,6 +19,7 @@ from zerotier_multi.op.gather import Watcher, plan_of
 from zerotier_multi.op.snapshot import Snapshot
 from zerotier_multi.op.text import instance_word, warning_lines
 from zerotier_multi.plan import Plan
+from zerotier_multi.states import PathState
 
 INTERVAL = 1.0
 _ENTER, _LEAVE = "\x1b[?1049h\x1b[?25l", "\x1b[?25h\x1b[?1049l"  # a screen of its own without a cursor, and back
@@ -52,7 +53,7 @@ def _row(snapshot: Snapshot, plan: Plan, place: int, colour: bool) -> list[str]:
     return [
         str(instance.number),
         table.state(instance_word(entry), colour),
-        f"{states.count('up')}/{len(states)}",
+        f"{states.count(PathState.UP)}/{len(states)}",
         table.mbit(entry["rate_in_bits"]),
         table.mbit(entry["rate_out_bits"]),
         *("-" if rate is None else str(round(rate)) for rate in packets),

@@ -11,6 +11,7 @@ from zerotier_multi.op.snapshot import Snapshot
 from zerotier_multi.plan import Plan
 from zerotier_multi.netlink.nexthops import NextHop
 from zerotier_multi.netlink.routes import Route
+from zerotier_multi.states import LinkState, link_state
 
 
 def routes(snapshot: Snapshot, plan: Plan) -> dict[str, Any]:
@@ -46,10 +47,7 @@ def _entry(snapshot: Snapshot, plan: Plan, prefix: str, route: Route | None, pla
 def _next_hop(snapshot: Snapshot, plan: Plan, nexthop: NextHop | None, number: int, weight: int) -> dict[str, Any]:
     path = next((p for p in plan.paths if p.nexthop_id == number), None)
     link = next((x for x in snapshot.kernel.links.values() if nexthop and x.index == nexthop.index), None)
-    if link is None:
-        state = "no device"
-    else:
-        state = "up" if link.up and link.carrier else "link down" if link.up else "admin down"
+    state = link_state(link.up, link.carrier) if link else LinkState.NO_DEVICE
     return {
         "id": number,
         "via": nexthop.via if nexthop else None,

@@ -8,16 +8,21 @@ import sys
 import textwrap
 from collections.abc import Sequence
 
+from zerotier_multi.states import BundleState, LinkState, NetworkState, PathState
+
 WIDTH = 80
 _ESCAPE = re.compile(r"\x1b\[[0-9;]*m")
 _CONTROL = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f]")
-_COLOURS = {
-    "up": 32, "direct": 32,
-    "degraded": 33, "relayed": 33, "waiting": 33, "drained": 33, "unknown": 33, "Warning:": 33,
-    "disabled": 33, "unauthorized": 33, "requesting": 33, "no path": 33, "no root": 31, "not found": 31, "sign-in": 31,
-    "too old": 31, "port error": 31,
-    "down": 31, "remote down": 31, "no route": 31, "held down": 33, "none": 31, "no device": 31, "link down": 31, "admin down": 31, "missing": 31, "failed": 31,
-}  # fmt: skip
+_GREEN, _YELLOW, _RED = 32, 33, 31
+_COLOURS: dict[str, int] = {
+    **dict.fromkeys((PathState.UP, "direct"), _GREEN),
+    **dict.fromkeys((BundleState.DEGRADED, BundleState.DISABLED, "relayed", "Warning:"), _YELLOW),
+    **dict.fromkeys((PathState.WAITING, PathState.DRAINED, PathState.UNKNOWN, PathState.HELD), _YELLOW),
+    **dict.fromkeys((NetworkState.UNAUTHORIZED, NetworkState.REQUESTING, NetworkState.NO_PATH), _YELLOW),
+    **dict.fromkeys((NetworkState.NO_ROOT, NetworkState.NOT_FOUND, NetworkState.SIGN_IN, NetworkState.TOO_OLD, NetworkState.PORT_ERROR), _RED),
+    **dict.fromkeys((PathState.DOWN, PathState.REMOTE_DOWN, PathState.NO_ROUTE, PathState.NO_DEVICE), _RED),
+    **dict.fromkeys((LinkState.LINK_DOWN, LinkState.ADMIN_DOWN, "none", "missing", "failed"), _RED),
+}
 
 
 def use_colour() -> bool:

@@ -20,6 +20,7 @@ from zerotier_multi.op.table import (
     wrap,
 )
 from zerotier_multi.plan import CLAMP_TO_PMTU, NO_CLAMP
+from zerotier_multi.states import BundleState, NetworkState
 
 Data = dict[str, Any]
 _GROUPS = {True: "resilient", False: "plain; the kernel has no resilient ones"}
@@ -168,7 +169,7 @@ def _not_up(data: Data, colour: bool) -> str:
 def instance_word(entry: Data) -> str:
     """The state of an instance, or where it stands on its network when that says more."""
     network = entry["network_state"]
-    return str(entry["state"] if entry["state"] == "down" or network in (None, "up") else network)
+    return str(entry["state"] if entry["state"] == BundleState.DOWN or network in (None, NetworkState.UP) else network)
 
 
 def _to_authorize(data: Data) -> str:

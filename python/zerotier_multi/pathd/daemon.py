@@ -33,7 +33,7 @@ from zerotier_multi.pathd.control import ControlSocket
 from zerotier_multi.pathd.kernel.desired import Desired, Share, desired_state, group_id
 from zerotier_multi.netlink.state import KernelState
 from zerotier_multi.pathd.instances.endpoints import Endpoints
-from zerotier_multi.pathd.tell.events import Event, Seen, bundle_word, hang, revival
+from zerotier_multi.pathd.tell.events import Event, Seen, hang, revival
 from zerotier_multi.pathd.instances.hangs import Door, Hangs
 from zerotier_multi.pathd.tell.hooks import Hooks
 from zerotier_multi.pathd.kernel.inotify import FileWatch
@@ -55,6 +55,7 @@ from zerotier_multi.pathd.balance.weights import Weights
 from zerotier_multi.pathd.nftables.zones import Zones
 from zerotier_multi.plan import InstancePlan, PathPlan, Plan
 from zerotier_multi.ports import in_the_way
+from zerotier_multi.states import PathState, bundle_state
 
 log = logging.getLogger("pathd")
 
@@ -67,9 +68,6 @@ DRAIN_PATIENCE = 0.5  # seconds that the remotes get to leave a path that is dra
 QUIET_PATIENCE = 0.2  # seconds that sockets of the routers themselves get to leave it
 DRAIN_LIMIT = 60.0  # seconds that a path stays drained while its device is the same: the restart did not come about
 MAX_PASSES = 8  # every pass brings the state nearer; more would be a fight with somebody
-
-# The prober's verdicts in the words of the status.
-_STATES = {"up": "waiting", "down": "down", "held": "held down", "refused": "remote down", "unknown": "waiting"}
 
 
 class Daemon:
@@ -93,7 +91,7 @@ class Daemon:
         self._losses = Revival(first=LOSS)
         self._squatted = Squatted(systemd.failed, in_the_way, lambda unit, by: self._chronicle.tell(events.blocked(*self._unit(unit), by)))
         self._recovery = recovery.Recovery()
-        self._been_up = {path for path, word in self._since.states().items() if word == "up"}  # at any time
+        self._been_up = {path for path, word in self._since.states().items() if word == PathState.UP}  # at any time
         self._problems: list[str] = []
         self._observed = KernelState()
         self._want = Desired()
@@ -228,7 +226,7 @@ class Daemon:
         # What an earlier daemon has seen.
         known = self._since.states()
         paths = [path for plan in self._plan_list for path in plan.paths]
-        self._seen |= {path.device for path in paths if known.get(path.nexthop_id, "no device") != "no device"}
+        self._seen |= {path.device for path in paths if known.get(path.nexthop_id, PathState.NO_DEVICE) != PathState.NO_DEVICE}
         self._metrics.change()
         self._endpoints.configure(self._plan_list)
         self._weights.configure(self._plan_list, self._resilient)
@@ -248,7 +246,7 @@ class Daemon:
         """Whether a path whose device is there may carry traffic."""
         if path.device in self._drained:
             return False
-        return not plan.health.enabled or self._prober.verdict(path.nexthop_id) == "up"
+        return not plan.health.enabled or self._prober.verdict(path.nexthop_id) == PathState.UP
 
     def reconcile(self) -> None:
         """Look at the kernel and mend what differs, until nothing does or nothing helps."""
@@ -299,7 +297,7 @@ class Daemon:
         in_use = {member for group in have.groups.values() for member in group.members}
         # With "all-paths-down keep" a dead path is in its group too.
         known = self._since.states()
-        in_use = {path for path in in_use if known.get(path, "up") in events.WORKING}
+        in_use = {path for path in in_use if PathState(known.get(path, PathState.UP)).answered}
         self._prober.configure(targets(self._plan_list, have), drained, in_use)
         ids = {g.group_id: group_id(g, self._resilient, have) for plan in self._plan_list for g in plan.groups}
         self._weights.standing({number: have.groups[at] for number, at in ids.items() if at is not None and at in have.groups})
@@ -478,7 +476,7 @@ class Daemon:
 
     def _bundle_status(self, plan: Plan) -> dict[str, Any]:
         return {
-            "state": bundle_word((self._path_state(plan, path) for path in plan.paths), plan.bundle in self._blocked.prefixes),
+            "state": bundle_state((self._path_state(plan, path) for path in plan.paths), plan.bundle in self._blocked.prefixes),
             "instances": [self._instance_status(plan, instance) for instance in plan.instances],
             "paths": [self._path_status(plan, path) for path in plan.paths],
             "endpoint_faults": self._endpoints.faults(plan),
@@ -524,11 +522,12 @@ class Daemon:
 
     def _path_state(self, plan: Plan, path: PathPlan) -> str:
         if path.nexthop_id in self._up:
-            return "no route" if path.nexthop_id in self._blocked.paths else "up"
+            return PathState.NO_ROUTE if path.nexthop_id in self._blocked.paths else PathState.UP
         if path.device not in self._observed.links:
-            return "no device"
+            return PathState.NO_DEVICE
         if path.device in self._drained:
-            return "drained"
+            return PathState.DRAINED
         if path.nexthop_id in self._blocked.paths and self._usable(plan, path):
-            return "no route"
-        return "waiting" if not plan.health.enabled else _STATES[self._prober.verdict(path.nexthop_id)]
+            return PathState.NO_ROUTE
+        verdict = self._prober.verdict(path.nexthop_id)
+        return PathState.WAITING if not plan.health.enabled or verdict == PathState.UP else verdict

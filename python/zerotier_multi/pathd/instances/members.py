@@ -19,6 +19,7 @@ from zerotier_multi import apiway, membership
 from zerotier_multi.listener import is_root_at
 from zerotier_multi.membership import Member
 from zerotier_multi.plan import InstancePlan, PathPlan, Plan
+from zerotier_multi.states import NetworkState, PathState
 
 PERIOD, SLOW = 2.0, 10.0  # seconds between two questions to an instance: after a change, and later on
 SETTLED = 60.0  # seconds without a change after which it is asked less often
@@ -71,7 +72,7 @@ class Members:
         for plan in plans:
             for instance in plan.instances if not plan.controller_free else ():
                 states = [(path.remote, state(plan, path)) for path in plan.paths if path.instance == instance.number]
-                if states and all(word == "up" for _remote, word in states):
+                if states and all(word == PathState.UP for _remote, word in states):
                     node = self._nodes.get(instance.unit)
                     member = membership.member(plan, instance, "OK", True, node, states)
                 else:
@@ -90,7 +91,7 @@ class Members:
         told = record.told
         member = membership.member(plan, instance, told.status, told.online, told.node, states)
         early = now < record.changed_at + GRACE
-        record.hushed = early and member is not None and member.word in (membership.NO_ROOT, membership.REQUESTING)
+        record.hushed = early and member is not None and member.word in (NetworkState.NO_ROOT, NetworkState.REQUESTING)
         if not record.hushed:
             record.shown = member
         return record.shown
@@ -103,7 +104,7 @@ class Members:
     def refused(self, device: str) -> bool:
         """Whether the instance of a device reaches a root and the network is what it waits for: no restart helps."""
         member = self._found.get(device)
-        return member is not None and member.waits and member.word != membership.NO_ROOT
+        return member is not None and member.waits and member.word != NetworkState.NO_ROOT
 
     def left(self, device: str, now: float) -> bool:
         """Whether an instance has said for a while that it is on no such network as the plan's."""

@@ -22,6 +22,7 @@ from zerotier_multi.pathd.probe import wire
 from zerotier_multi.pathd.probe.delay import Delay
 from zerotier_multi.pathd.probe.health import Health, Peer
 from zerotier_multi.pathd.probe.trust import Trust
+from zerotier_multi.states import PathState
 
 FRESH = 5.0  # seconds in which a new path is probed faster, so that it is in use soon
 FRESH_INTERVAL = 0.05
@@ -171,18 +172,17 @@ class Prober:
 
     # -- verdicts
 
-    def verdict(self, path: int) -> str:
+    def verdict(self, path: int) -> PathState:
         """What is known of a path.
 
-        ``up``, ``down`` (no answers), ``held`` (answers, but it has fallen too often), ``refused`` (the remote does
-        not hear us over it), ``unknown`` (it is not probed).
+        ``UP``, ``DOWN``, ``HELD``, ``REMOTE_DOWN``, or ``WAITING`` for one that is not probed.
         """
         state = self._states.get(path)
         if state is None:
-            return "unknown"
+            return PathState.WAITING
         if not state.health.up:
-            return "held" if state.health.held else "down"
-        return "refused" if self._refused(state, time.monotonic()) else "up"
+            return PathState.HELD if state.health.held else PathState.DOWN
+        return PathState.REMOTE_DOWN if self._refused(state, time.monotonic()) else PathState.UP
 
     def _refused(self, state: _State, now: float) -> bool:
         peer = self._peers.get(state.group)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from zerotier_multi.pathd.tell.events import REVIVED, Event, Seen, events, path_cause, remembered
 from zerotier_multi.plan import Plan
+from zerotier_multi.states import PathState
 
 
 class Chronicle:
@@ -27,10 +28,10 @@ class Chronicle:
             changed = was is not None and was != word
             self._changes[path] += changed
             stood, stands = (seen.members.get(entry.device) for seen in (before, now))
-            another = word != "up" and (stood and stood.word) != (stands and stands.word)
-            another |= word == "no route" and self._causes.get(path) != now.blocked.get(path)
+            another = word != PathState.UP and (stood and stood.word) != (stands and stands.word)
+            another |= word == PathState.NO_ROUTE and self._causes.get(path) != now.blocked.get(path)
             # A path that has been out of use since before the daemon was started has a cause too.
-            if changed or another or (path not in self._causes and word != "up"):
+            if changed or another or (path not in self._causes and word != PathState.UP):
                 self._causes[path] = path_cause(plan, entry, before if changed else Seen(), now)
         for gone in self._changes.keys() - now.states.keys():
             del self._changes[gone]

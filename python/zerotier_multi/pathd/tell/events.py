@@ -13,6 +13,7 @@ from zerotier_multi.membership import Member
 from zerotier_multi.pathd.kernel.repairs import FREE, PAUSE, WINDOW, Change
 from zerotier_multi.plan import InstancePlan, PathPlan, Plan
 from zerotier_multi.ports import Holder
+from zerotier_multi.states import BundleState, PathState, bundle_state
 
 WARNING, NOTICE, INFO = 4, 5, 6  # priorities of syslog(3)
 
@@ -21,11 +22,6 @@ REVIVED, KILLED, RESTARTED = "instance-revived", "instance-killed", "instance-re
 BUSY, BLOCKED = "instance-busy", "instance-blocked"
 
 REPAIRED, CONTESTED = "repaired", "contested"
-
-WORKING = ("up", "no route")  # states of a path over which its probes are answered
-
-# What the daemon knows of a path before its probes say anything.
-_NOT_PROBED = ("no device", "waiting", "drained")
 
 
 @dataclass(frozen=True)
@@ -83,9 +79,9 @@ def remembered(plans: Iterable[Plan], states: Mapping[int, str], now: Seen) -> S
     """
     devices = {}
     for path in (path for plan in plans for path in plan.paths if path.nexthop_id in states):
-        absent = states[path.nexthop_id] == "no device"
+        absent = states[path.nexthop_id] == PathState.NO_DEVICE
         devices[path.device] = 0 if absent else now.devices.get(path.device) or -1
-    return Seen(states, devices, frozenset(path for path, state in states.items() if state in WORKING))
+    return Seen(states, devices, frozenset(path for path, state in states.items() if PathState(state).answered))
 
 
 def events(plans: Iterable[Plan], before: Seen, after: Seen) -> Iterator[Event]:
@@ -110,10 +106,10 @@ def events(plans: Iterable[Plan], before: Seen, after: Seen) -> Iterator[Event]:
 def _path_event(plan: Plan, path: PathPlan, before: Seen, after: Seen) -> Event:
     was, word = before.states[path.nexthop_id], after.states[path.nexthop_id]
     cause = path_cause(plan, path, before, after)
-    if word == "up":
+    if word == PathState.UP:
         kind, priority = "path-up", NOTICE
-    elif was == "up":
-        kind, priority = "path-down", NOTICE if word == "drained" else WARNING
+    elif was == PathState.UP:
+        kind, priority = "path-down", NOTICE if word == PathState.DRAINED else WARNING
     else:
         kind, priority = "path-state", INFO
     name = f"{plan.bundle}/{path.instance} to {path.remote} (IPv{path.family})"
@@ -127,22 +123,22 @@ def path_cause(plan: Plan, path: PathPlan, before: Seen, after: Seen) -> str:
     """Why a path is in its state: a short sentence."""
     was = before.states.get(path.nexthop_id)
     member = after.members.get(path.device)
-    if member and member.waits and after.states[path.nexthop_id] not in ("up", "drained"):
+    if member and member.waits and after.states[path.nexthop_id] not in (PathState.UP, PathState.DRAINED):
         return membership.cause(member)
     match after.states[path.nexthop_id]:
-        case "up":
+        case PathState.UP:
             return _why_up(plan, was)
-        case "down":
+        case PathState.DOWN:
             return _why_down(plan, was, _made_anew(path.device, before, after))
-        case "held down":
+        case PathState.HELD:
             return "it fell too often and is held for a while"
-        case "remote down":
+        case PathState.REMOTE_DOWN:
             return "the remote does not hear us over it"
-        case "drained":
+        case PathState.DRAINED:
             return "drained for a restart"
-        case "no route":
+        case PathState.NO_ROUTE:
             return after.blocked.get(path.nexthop_id, "the kernel sends nothing over it")
-        case "no device":
+        case PathState.NO_DEVICE:
             return "the device is not there" if was is None else "the device is gone"
         case _:
             ready = path.nexthop_id in after.ready
@@ -150,11 +146,11 @@ def path_cause(plan: Plan, path: PathPlan, before: Seen, after: Seen) -> str:
 
 
 def _why_up(plan: Plan, was: str | None) -> str:
-    if was == "remote down":
+    if was == PathState.REMOTE_DOWN:
         return "the remote hears us over it again"
-    if was == "no route":
+    if was == PathState.NO_ROUTE:
         return "the kernel sends over it again"
-    if was == "held down":
+    if was == PathState.HELD:
         return "it has answered for long enough"
     return "its probes are answered" if plan.health.enabled else "the device is ready"
 
@@ -164,7 +160,7 @@ def _why_down(plan: Plan, was: str | None, made_anew: bool) -> str:
         return "the device was made anew, no answer over it yet"
     if was is None:
         return "no answer to its probes"
-    return "no answer to its probes yet" if was in _NOT_PROBED else f"no answer to {plan.health.multiplier} probes"
+    return "no answer to its probes yet" if not PathState(was).probed else f"no answer to {plan.health.multiplier} probes"
 
 
 # -- devices and instances
@@ -179,7 +175,7 @@ def _device_event(plan: Plan, instance: InstancePlan, before: Seen, after: Seen)
     was, index = before.devices.get(instance.device), after.devices.get(instance.device)
     if was is None or index is None or was == index:
         return
-    drained = all(before.states.get(p.nexthop_id) == "drained" for p in plan.paths if p.device == instance.device)
+    drained = all(before.states.get(p.nexthop_id) == PathState.DRAINED for p in plan.paths if p.device == instance.device)
     if index:
         kind, priority, cause = "device-appeared", NOTICE, f"the instance has made it{' anew' if was else ''}"
     elif drained:
@@ -294,26 +290,14 @@ def _intervention(kind: str, bundle: str, instance: InstancePlan, done: str, cau
 # -- bundles
 
 
-def bundle_word(words: Iterable[str], unrouted: bool = False) -> str | None:
-    """The word for a bundle whose paths are in these states; None where it has no path.
-
-    ``unrouted``: packets for some prefix do not go over it.
-    """
-    found = list(words)
-    if not found:
-        return None
-    ups = found.count("up")
-    return "up" if ups == len(found) and not unrouted else "degraded" if ups else "down"
-
-
 def _bundle_event(bundle: str, before: Seen, after: Seen) -> Iterator[Event]:
     def words(seen: Seen) -> list[str]:
         return [word for path, word in seen.states.items() if names.bundle_of_nexthop(path) == bundle]
 
-    was, now = (bundle_word(words(seen), bool(seen.unrouted.get(bundle))) for seen in (before, after))
+    was, now = (bundle_state(words(seen), bool(seen.unrouted.get(bundle))) for seen in (before, after))
     if was is None or now is None or was == now:
         return
-    priority = NOTICE if now == "up" or was == "down" else WARNING
-    cause = f"{words(after).count('up')} of {len(words(after))} paths are up"
+    priority = NOTICE if now == BundleState.UP or was == BundleState.DOWN else WARNING
+    cause = f"{words(after).count(PathState.UP)} of {len(words(after))} paths are up"
     cause += "".join(f"; {prefix} does not go over it: {why}" for prefix, why in after.unrouted.get(bundle, {}).items())
     yield Event(f"bundle-{now}", priority, f"bundle {bundle}: {was} -> {now}: {cause}", bundle, cause, was, now)

@@ -11,6 +11,7 @@ from typing import Any
 
 from zerotier_multi import names
 from zerotier_multi.files import write_atomic
+from zerotier_multi.states import PathState
 from zerotier_multi.usage import SYSFS, device_counters
 
 log = logging.getLogger("pathd")
@@ -37,7 +38,7 @@ def _families(status: Data, counters: Counters) -> Iterator[tuple[str, str, str,
     paths, instances = list(_entries(status, "paths")), list(_entries(status, "instances"))
     yield (
         "path_up", "gauge", "Whether the path carries traffic.",
-        _PATH, ((p, p["state"] == "up") for p in paths),
+        _PATH, ((p, p["state"] == PathState.UP) for p in paths),
     )  # fmt: skip
     yield (
         "path_rtt_seconds", "gauge", "Smoothed round-trip time of the probes of the path.",
@@ -59,7 +60,7 @@ def _families(status: Data, counters: Counters) -> Iterator[tuple[str, str, str,
     yield "bundle_paths", "gauge", "Paths of the bundle.", (), ((b, len(states)) for b, states in bundles)
     yield (
         "bundle_paths_up", "gauge", "Paths of the bundle that carry traffic.",
-        (), ((b, states.count("up")) for b, states in bundles),
+        (), ((b, states.count(PathState.UP)) for b, states in bundles),
     )  # fmt: skip
     yield (
         "instance_device_present", "gauge", "Whether the device of the instance is there.",

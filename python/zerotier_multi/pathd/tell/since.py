@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from zerotier_multi import memory
+from zerotier_multi.states import PathState
 
 
 def since_boot() -> float:
@@ -26,7 +27,7 @@ class Since:
         self._path, self._clock = path, clock
         self._known = self._load()
 
-    def note(self, states: Mapping[int, str]) -> list[str]:
+    def note(self, states: Mapping[int, PathState]) -> list[str]:
         """Take the states of all paths; those that are not named any more are forgotten.
 
         Returns a sentence when the memory cannot be written.
@@ -41,7 +42,7 @@ class Since:
         self._known = known
         return memory.store(self._path, {str(path): entry for path, entry in known.items()})
 
-    def states(self) -> dict[int, str]:
+    def states(self) -> dict[int, PathState]:
         """The states of all paths as they were taken last."""
         return {path: state for path, (state, _began) in self._known.items()}
 
@@ -50,9 +51,9 @@ class Since:
         entry = self._known.get(path)
         return None if entry is None else round(wall - (self._clock() - entry[1]))
 
-    def _load(self) -> dict[int, tuple[str, float]]:
+    def _load(self) -> dict[int, tuple[PathState, float]]:
         try:
-            known = {int(path): (str(state), float(began)) for path, (state, began) in memory.load(self._path).items()}
+            known = {int(path): (PathState(state), float(began)) for path, (state, began) in memory.load(self._path).items()}
         except (ValueError, TypeError, OverflowError):
             return {}
         return known if all(math.isfinite(began) for _state, began in known.values()) else {}
