@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from builder import image, reach, sources, workshop
 from builder.branches import BRANCHES, read_defaults
-from builder.debs import find, preferences
+from builder.debs import KEEP, find, preferences
 from builder.errors import BuildError
 from builder.image import Order
 from builder.log import Log
@@ -29,6 +29,7 @@ STAND_IN = """#!/bin/sh -e
 echo "I: building $*"
 [ -f "$VYOS_BUILD_FLAVORS_DIR/zerotier-multi.toml" ]
 [ -f data/live-build-config/archives/zerotier-multi.pref.chroot ]
+grep -q NeverAutoRemove data/live-build-config/apt/apt.conf
 case "$*" in *--dry-run*) exit 0 ;; esac
 for deb in packages/*.deb; do
     dpkg-deb --show --showformat '${Package}\\t${Version}\\n' "$deb"
@@ -221,6 +222,43 @@ def test_an_image_with_vyos_own_zerotier_one(place: Path) -> None:
         "the image has ztnode 0.2-vyos1 instead of 0.1; "
         "see in the log where it was taken from, and do not use the image"
     )
+
+
+_INSTALLED = """Package: squashfs-tools
+Status: install ok installed
+Architecture: amd64
+Version: 1
+
+Package: vyos-1x
+Status: install ok installed
+Architecture: amd64
+Version: 1
+Depends: squashfs-tools, shim-signed
+
+Package: shim-signed
+Status: install ok installed
+Architecture: amd64
+Version: 1
+"""
+
+
+@pytest.mark.parametrize(("conf", "removed"), [
+    ("", {"squashfs-tools", "vyos-1x", "shim-signed"}), (KEEP, {"squashfs-tools", "vyos-1x"}),
+])  # fmt: skip
+def test_live_build_takes_away_only_what_needs_squashfs_tools(tmp_path: Path, conf: str, removed: set[str]) -> None:
+    """apt itself, on a machine of its own that has these three, the last of them because of vyos-1x."""
+    automatic = "Package: shim-signed\nArchitecture: amd64\nAuto-Installed: 1\n"
+    files = {"status": _INSTALLED, "state/extended_states": automatic, "apt.conf": conf, "state/lists/partial/x": ""}
+    write(tmp_path, {**files, "cache/archives/partial/x": "", "etc/preferences.d/x": ""})
+    options = {
+        "Dir::Etc": "etc", "Dir::State": "state", "Dir::State::status": "status", "Dir::Cache": "cache",
+        "APT::Architecture": "amd64",
+    }  # fmt: skip
+    command = ["apt-get", f"--config-file={tmp_path}/apt.conf"]
+    command += [f"-o{name}={value if name.startswith('APT') else tmp_path / value}" for name, value in options.items()]
+    command += ["--simulate", "remove", "--auto-remove", "--purge", "--yes", "squashfs-tools"]
+    said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    assert {line.split()[1] for line in said.splitlines() if line.startswith(("Remv ", "Purg "))} == removed
 
 
 def test_preferences_take_ours_and_never_vyos() -> None:

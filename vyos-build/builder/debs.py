@@ -44,6 +44,12 @@ def find(directory: Path, names: Iterable[str]) -> list[Deb]:
     return found
 
 
+# live-build installs squashfs-tools for a moment, and takes it away with all that came with vyos-1x, which depends on
+# it. When it is given packages as files, that is before it takes the initramfs and the signed boot loader: the
+# initramfs loses its RAID and its encryption, and Debian's signed boot loader is protected, so apt refuses.
+KEEP = 'APT::NeverAutoRemove { ".*"; };\n'
+
+
 def preferences(packages: Iterable[str], train: str) -> str:
     """apt preferences that take these packages from the files given to live-build and never from VyOS.
 

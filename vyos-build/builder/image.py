@@ -18,7 +18,7 @@ from typing import Any
 
 from builder import flavor, manifest, overlay, reach, sources, workshop, worktree, zerotier_one
 from builder.branches import BRANCHES, Branch, Defaults, read_defaults
-from builder.debs import Deb, find, preferences
+from builder.debs import KEEP, Deb, find, preferences
 from builder.errors import BuildError
 from builder.local_mirror import LocalMirror, served
 from builder.log import Log
@@ -174,21 +174,30 @@ def overlaid(order: Order, pins: Pins, shop: workshop.Workshop, work: Path, log:
 
 @contextlib.contextmanager
 def placed(tree: Path, debs: Sequence[Deb], defaults: Defaults) -> Iterator[None]:
-    """Packages, and the preference for them, where VyOS's program looks; taken away again afterwards."""
-    archives = tree / "data/live-build-config/archives"
+    """Packages, and what apt is to know of them, where VyOS's program looks; taken away again afterwards."""
+    config = tree / "data/live-build-config"
     # zerotier-one is named always: a build that is not given ours must not take VyOS's.
     names = sorted({deb.package for deb in debs} | {"zerotier-one"})
     files = [tree / "packages" / f"{d.package}_{d.version.replace(':', '%3a')}_{d.architecture}.deb" for d in debs]
-    preference = archives / f"{flavor.NAME}.pref.chroot"
+    apt = config / "apt/apt.conf"  # for the time of the build; not in the image
+    before = apt.read_text() if apt.exists() else ""
+    said = {
+        config / f"archives/{flavor.NAME}.pref.chroot": preferences(names, defaults.train),
+        apt: before + KEEP,
+    }
     try:
         for deb, file in zip(debs, files, strict=True):
             file.parent.mkdir(exist_ok=True)
             shutil.copyfile(deb.path, file)
-        preference.write_text(preferences(names, defaults.train))
+        for file, text in said.items():
+            file.parent.mkdir(exist_ok=True)
+            file.write_text(text)
         yield
     finally:
-        for file in [*files, preference]:
+        for file in [*files, *said]:
             file.unlink(missing_ok=True)
+        if before:
+            apt.write_text(before)
 
 
 def _newest_iso(build_dir: Path) -> Path:
