@@ -10,10 +10,10 @@ from zerotier_multi import names
 from zerotier_multi.cpu import Cpu
 from zerotier_multi.op.commands import plan_data
 from zerotier_multi.pathd.routing import full_tunnel
-from zerotier_multi.pathd.kernel.actions import actions
+from zerotier_multi.pathd.kernel.actions import Put, actions
 from zerotier_multi.pathd.kernel.desired import Desired, desired_state
 from zerotier_multi.netlink.state import KernelState
-from zerotier_multi.pathd.kernel.apply import describe, rule_command
+from zerotier_multi.pathd.kernel.commands import Names, commands
 from zerotier_multi.plan import Plan
 from zerotier_multi.planner import make_plan
 from zerotier_multi.netlink.links import Address, Link
@@ -58,12 +58,12 @@ def test_the_default_route_has_a_table_of_its_own_and_frr_does_not_see_it() -> N
 
 def test_the_rules_of_ipv4() -> None:
     rules = sorted(standing(plan_of(TWO_REMOTES)).rules, key=lambda rule: rule.priority)
-    assert [rule_command(rule) for rule in rules] == [
-        "ip -4 rule add pref 31360 from all lookup 255",
-        "ip -4 rule add pref 31361 from all ipproto udp sport 68 lookup 254",
-        "ip -4 rule add pref 31362 from 198.51.100.7 lookup 254",
-        "ip -4 rule add pref 31363 from all lookup 254 suppress_prefixlength 0",
-        f"ip -4 rule add pref 31364 from all lookup {TABLE}",
+    assert [command for rule in rules for command in commands(Put(rule), Names())] == [
+        "ip -4 rule add pref 31360 from all lookup 255 protocol 122",
+        "ip -4 rule add pref 31361 from all ipproto udp sport 68 lookup 254 protocol 122",
+        "ip -4 rule add pref 31362 from 198.51.100.7 lookup 254 protocol 122",
+        "ip -4 rule add pref 31363 from all lookup 254 suppress_prefixlength 0 protocol 122",
+        f"ip -4 rule add pref 31364 from all lookup {TABLE} protocol 122",
     ]
     assert rules[0].priority > names.RULE_PRIORITY + 1  # behind those of uplinks
 
@@ -98,9 +98,9 @@ def test_a_new_lease_moves_one_rule() -> None:
     have.local = {a for a in have.local if a.interface != "198.51.100.7/24"} | {Address(2, "198.51.100.8/24")}
     want = desired_state([plan], have, lambda *_: True, True, {}, 100.0)
     full_tunnel.add(want, [plan], have)
-    assert [line for action in actions(want, have) if " rule " in (line := describe(action))] == [
-        "ip -4 rule add pref 31362 from 198.51.100.8 lookup 254",
-        "ip -4 rule del pref 31362 from 198.51.100.7 lookup 254",
+    assert [line for action in actions(want, have) for line in commands(action, Names()) if " rule " in line] == [
+        "ip -4 rule add pref 31362 from 198.51.100.8 lookup 254 protocol 122",
+        "ip -4 rule del pref 31362 from 198.51.100.7 lookup 254 protocol 122",
     ]
 
 
@@ -118,7 +118,7 @@ def test_the_plan_as_commands() -> None:
     plan = plan_of(TWO_REMOTES + "balance all-paths-down keep\n")
     sections = {s["section"]: s["commands"] for s in plan_data(plan)["sections"]}
     group = next(g.group_id for g in plan.groups if g.remote == "R2")
-    assert f"ip route add 0.0.0.0/0 nhid {group} src 10.0.55.1 proto 122 table {TABLE}" in sections["routes"]
-    assert sections["rules"][0] == f"ip route add unreachable 0.0.0.0/0 table {TABLE} metric {names.REFUSING_METRIC}"
+    assert f"ip route add 0.0.0.0/0 nhid {group} src 10.0.55.1 table {TABLE} proto 122" in sections["routes"]
+    assert sections["rules"][0] == f"ip route add unreachable 0.0.0.0/0 table {TABLE} metric {names.REFUSING_METRIC} proto 122"
     assert len(sections["rules"]) == 5
     assert "rules" not in {s["section"] for s in plan_data(plan_of(EXAMPLE))["sections"]}

@@ -176,7 +176,7 @@ def test_the_plan_as_commands_comes_from_the_plan_alone() -> None:
     found = commands.plan_data(replace(PLAN, vrf="red"))
     everything = [command for section in found["sections"] for command in section["commands"]]
     assert "systemctl start zerotier-multi@zt0-1" in everything
-    assert "ip link set zt0p2 up master red" in everything and "ip address add 10.0.55.1/32 dev zt0" in everything
+    assert "ip link set zt0p2 up master red" in everything and "ip address replace 10.0.55.1/32 dev zt0" in everything
     group = PLAN.groups[0].group_id
     assert f"ip route add 10.0.55.2/32 nhid {group} src 10.0.55.1 vrf red proto 122" in everything
     shown = text.plan(found).replace("\\\n    ", "").replace("\\\n", "")

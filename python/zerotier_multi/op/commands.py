@@ -4,41 +4,40 @@ from __future__ import annotations
 
 from typing import Any
 
-from zerotier_multi import names
 from zerotier_multi.cpu import format_cpu_list
-from zerotier_multi.op.data import SCHEMA
-from zerotier_multi.pathd.routing import full_tunnel
-from zerotier_multi.pathd.kernel.desired import Desired, member_sysctls, route_table
+from zerotier_multi.netlink.links import Link, Neighbour
+from zerotier_multi.netlink.nexthops import NextHop, NextHopGroup
+from zerotier_multi.netlink.rules import Rule
 from zerotier_multi.netlink.state import KernelState
-from zerotier_multi.pathd.kernel.apply import rule_command
+from zerotier_multi.op.data import SCHEMA
+from zerotier_multi.pathd.kernel.actions import Action, Put, PutRoute, actions
+from zerotier_multi.pathd.kernel.commands import Names, commands, names_of
+from zerotier_multi.pathd.kernel.desired import desired_state
+from zerotier_multi.pathd.kernel.imagined import after
 from zerotier_multi.pathd.kernel.sysctls import router_wide
-from zerotier_multi.plan import GroupPlan, InstancePlan, PathPlan, Plan, RoutePlan
-from zerotier_multi.netlink.nexthops import group_members
-from zerotier_multi.netlink.routes import RT_TABLE_MAIN
+from zerotier_multi.pathd.routing import full_tunnel
+from zerotier_multi.plan import InstancePlan, Plan
+from zerotier_multi.planner import best_mtu
+
+_SECTIONS = ("instances", "devices", "settings", "neighbours", "next_hops", "groups", "routes", "rules")
+_ENGINE_MTU = 2800  # of a device that an engine makes for a network without one of its own, in bytes
+_SOME_TABLE = 0xFFFFFFFF  # of a VRF, which the commands name by its device
 
 
 def plan_data(plan: Plan) -> dict[str, Any]:
     """The commands as data, in sections."""
-    sections = [
-        ("instances", _instances(plan)),
-        ("devices", _devices(plan)),
-        ("settings", _settings(plan)),
-        ("neighbours", [_neighbour(path) for path in plan.paths if path.lladdr]),
-        ("next_hops", [_next_hop(path) for path in plan.paths]),
-        ("groups", [_group(plan, group) for group in plan.groups]),
-        ("routes", [command for route in plan.routes for command in _routes(plan, route)]),
-        ("rules", _rules(plan)),
-    ]
+    done, known, settings = _carried_out(plan)
+    sections: dict[str, list[str]] = {name: [] for name in _SECTIONS}
+    sections["instances"] = [f"systemctl start {i.unit.removesuffix('.service')}" for i in plan.instances]
+    sections["settings"] = [f"sysctl -w {name.replace('/', '.')}={value}" for name, value in settings.items()]
+    for action in done:
+        sections[_section(action)] += commands(action, known)
     return {
         "schema": SCHEMA,
         "bundle": plan.bundle,
         "engines": [{"instance": i.number, "command": engine_command(i)} for i in plan.instances],
-        "sections": [{"section": name, "commands": commands} for name, commands in sections if commands],
+        "sections": [{"section": name, "commands": found} for name, found in sections.items() if found],
     }
-
-
-def _instances(plan: Plan) -> list[str]:
-    return [f"systemctl start {i.unit.removesuffix('.service')}" for i in plan.instances]
 
 
 def engine_command(instance: InstancePlan) -> str:
@@ -47,59 +46,40 @@ def engine_command(instance: InstancePlan) -> str:
     return f"{pin}{instance.engine} -U -p{instance.port} {instance.home}"
 
 
-def _devices(plan: Plan) -> list[str]:
-    if not plan.instances:
-        return []
-    master = f" master {plan.vrf}" if plan.vrf else ""
-    mtu = f" mtu {plan.mtu}" if plan.mtu else ""
-    found = [f"ip link add {plan.bundle} type dummy", f"ip link set {plan.bundle} up{master}"]
-    found += [f"ip address add {address} dev {plan.bundle}" for address in plan.addresses]
-    for instance in plan.instances:
-        found.append(f"ip link set {instance.device} up{mtu}{master}")
-        found += [f"ip address add {address} dev {instance.device}" for address in instance.transit]
-    return found
+def _carried_out(plan: Plan) -> tuple[list[Action], Names, dict[str, str]]:
+    """What zerotier-pathd does on a router that has nothing but the devices of the instances: actions and settings."""
+    state, done = _bare(plan), list[Action]()
+    while True:
+        want = desired_state([plan], state, lambda *_: True, True, {}, 0.0)
+        full_tunnel.add(want, [plan], state)
+        todo = actions(want, state)
+        if not todo:
+            return done, names_of(state.links.values()), {**router_wide([plan]), **want.sysctls}
+        done += todo
+        for action in todo:
+            state = after(state, action)
 
 
-def _settings(plan: Plan) -> list[str]:
-    settings: dict[str, str] = dict(router_wide([plan]))
-    for instance in plan.instances:
-        settings |= member_sysctls(instance.device, "0")
-    return [f"sysctl -w {name.replace('/', '.')}={value}" for name, value in settings.items()]
+def _bare(plan: Plan) -> KernelState:
+    mtu = _ENGINE_MTU if plan.mtu else best_mtu(_ENGINE_MTU)
+    links = [Link(2 + i.number, i.device, "tun", mtu, False, True) for i in plan.instances]
+    if plan.vrf:
+        links.append(Link(1, plan.vrf, "vrf", 65536, True, True, table=_SOME_TABLE))
+    return KernelState(links={link.name: link for link in links})
 
 
-def _neighbour(path: PathPlan) -> str:
-    return f"ip neigh replace {path.via} lladdr {path.lladdr} dev {path.device} nud permanent"
-
-
-def _next_hop(path: PathPlan) -> str:
-    return f"ip nexthop replace id {path.nexthop_id} via {path.via} dev {path.device} proto {names.RT_PROTO}"
-
-
-def _group(plan: Plan, group: GroupPlan) -> str:
-    weight_of = {path.nexthop_id: path.weight for path in plan.paths}
-    members = group_members(group.members, tuple(weight_of[member] for member in group.members))
-    kind = f" type resilient buckets {group.buckets} idle_timer {group.idle_timer}" if group.buckets else ""
-    return f"ip nexthop replace id {group.group_id} group {members}{kind} proto {names.RT_PROTO}"
-
-
-def _rules(plan: Plan) -> list[str]:
-    """Those of a full tunnel. One for each address of the underlay is not among them: addresses come and go."""
-    want = Desired()
-    full_tunnel.add(want, [plan], KernelState())
-    refusing = [f"ip route add unreachable {r.prefix} table {r.table} metric {r.metric}" for r in sorted(want.routes, key=str)]
-    return refusing + [rule_command(rule) for rule in sorted(want.rules, key=lambda rule: (rule.family, rule.priority))]
-
-
-def _routes(plan: Plan, route: RoutePlan) -> list[str]:
-    """The route, and the one that FRR sees."""
-    metric = names.route_metric(route.prefix)
-    source = f" src {route.source}" if route.source else ""
-    vrf = f" vrf {plan.vrf}" if plan.vrf else ""
-    rest = f"{source}{vrf} proto {names.RT_PROTO}"
-    table = route_table(plan, route.prefix, RT_TABLE_MAIN)
-    if not plan.vrf and table != RT_TABLE_MAIN:
-        return [f"ip route add {route.prefix} nhid {route.group_id}{rest} table {table}" + (f" metric {metric}" if metric else "")]
-    return [
-        f"ip route add {route.prefix} nhid {route.group_id}{rest}" + (f" metric {metric}" if metric else ""),
-        f"ip route add {route.prefix} dev {plan.bundle}{rest} metric {names.SEEN_METRIC}",
-    ]
+def _section(action: Action) -> str:
+    """Rules come with the route that refuses what no rule has sent elsewhere."""
+    match action:
+        case Put(Neighbour()):
+            return "neighbours"
+        case Put(NextHop()):
+            return "next_hops"
+        case Put(NextHopGroup()):
+            return "groups"
+        case PutRoute(route):
+            return "routes" if route.nexthop_id or route.index else "rules"
+        case Put(Rule()):
+            return "rules"
+        case _:
+            return "devices"

@@ -22,9 +22,10 @@ from zerotier_multi.netlink.rules import Rule
 
 @dataclass(frozen=True)
 class AddDevice:
-    """Make a device ``ztN``."""
+    """Make a device ``ztN`` that carries nothing by itself."""
 
     name: str
+    kind: str = "dummy"
 
 
 @dataclass(frozen=True)
@@ -79,7 +80,7 @@ def actions(want: Desired, have: KernelState) -> list[Action]:
     have = replace(
         have,
         nexthops={number: hop for number, hop in have.nexthops.items() if number not in gone},
-        groups={number: _without(group, gone) for number, group in have.groups.items()},
+        groups={number: without(group, gone) for number, group in have.groups.items()},
     )
     return [*first, *_devices(want, have), *_make(want, have), *_prune(want, have)]
 
@@ -101,7 +102,7 @@ def _leaving(want: Desired, have: KernelState) -> set[int]:
     return set() if any(gone.issuperset(group.members) for group in have.groups.values()) else gone
 
 
-def _without(group: NextHopGroup, gone: Set[int]) -> NextHopGroup:
+def without(group: NextHopGroup, gone: Set[int]) -> NextHopGroup:
     """What the kernel makes of a group when next hops are deleted."""
     weights = group.weights or (1,) * len(group.members)
     left = [(member, weight) for member, weight in zip(group.members, weights, strict=True) if member not in gone]

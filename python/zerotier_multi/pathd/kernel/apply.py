@@ -12,10 +12,10 @@ from zerotier_multi import names
 from zerotier_multi.netlink.sockets import KernelError
 from zerotier_multi.pathd.kernel.actions import Action, AddDevice, DeleteDevice, Put, PutRoute, Remove, SetDevice
 from zerotier_multi.netlink.state import KernelState
+from zerotier_multi.pathd.kernel.commands import Names, describe, names_of
 from zerotier_multi.pathd.kernel.repairs import Key, key_of
-from zerotier_multi.netlink.nexthops import NextHop, NextHopGroup, Stray, group_members
+from zerotier_multi.netlink.nexthops import NextHop, NextHopGroup, Stray
 from zerotier_multi.netlink.links import Address, Neighbour
-from zerotier_multi.netlink.nexthops import FORCED_AFTER
 from zerotier_multi.netlink.routes import RT_TABLE_MAIN, Route
 from zerotier_multi.netlink.rtnl import Rtnl
 from zerotier_multi.netlink.rules import Rule
@@ -61,6 +61,7 @@ def carry_out(rtnl: Rtnl, todo: Iterable[Action], have: KernelState, left_alone:
     traffic is taken away before what shall take its place is there.
     """
     done, failed, missing = Done(), set[int](), set[tuple[str, int]]()
+    known = names_of(have.links.values())
     for action in todo:
         match action:
             case Put(NextHopGroup() as group) if done.refused & set(group.members):
@@ -76,9 +77,8 @@ def carry_out(rtnl: Rtnl, todo: Iterable[Action], have: KernelState, left_alone:
         problem = None
         if alone := key_of(action) in left_alone:
             pass
-        elif (problem := perform(rtnl, action)) is None:
+        elif (problem := perform(rtnl, action, known)) is None:
             done.anything = True
-            log.info("%s", describe(action))
             continue
         match action:
             case Put(NextHop(number)) if not alone:
@@ -92,7 +92,7 @@ def carry_out(rtnl: Rtnl, todo: Iterable[Action], have: KernelState, left_alone:
             (done.notes if taken else done.problems).append(_taken(action.route) if taken else problem)
     # The route that FRR sees stands for the other, and would lead nowhere by itself.
     for route in have.routes:
-        if route.metric == names.SEEN_METRIC and (route.prefix, route.table) in missing and perform(rtnl, Remove(route)) is None:
+        if route.metric == names.SEEN_METRIC and (route.prefix, route.table) in missing and perform(rtnl, Remove(route), known) is None:
             done.anything = True
     return done
 
@@ -103,21 +103,25 @@ def _taken(route: Route) -> str:
     return f"the route to {route.prefix} cannot be made, because another program has one in its place; see: {command}"
 
 
-def perform(rtnl: Rtnl, action: Action) -> str | None:
-    """Carry one action out; a sentence when the kernel refuses, else None."""
+def perform(rtnl: Rtnl, action: Action, known: Names) -> str | None:
+    """Carry one action out, and log it; a sentence when the kernel refuses, else None."""
     try:
         _perform(rtnl, action)
     except KernelError as error:
         if isinstance(action, (Remove, DeleteDevice)) and error.errno in _GONE:
             return None
-        return f"{describe(action)}: {error.strerror}"
+        if isinstance(action, AddDevice) and action.kind == "dummy" and error.errno == errno.EOPNOTSUPP:
+            return perform(rtnl, AddDevice(action.name, "bridge"), known)  # without ports; every kernel of a router has that
+        return f"{describe(action, known)}: {error.strerror}"
+    log.info("%s", describe(action, known))
     return None
 
 
 def _perform(rtnl: Rtnl, action: Action) -> None:
     match action:
-        case AddDevice(name):
-            _add_device(rtnl, name)
+        case AddDevice(name, kind):
+            rtnl.add_link(name, kind, names.DEVICE_GROUP)
+            rtnl.no_link_local(rtnl.links()[name].index)
         case SetDevice(_, index, up, mtu, master, alias):
             rtnl.set_link(index, up=up, mtu=mtu, master=master, alias=alias)
         case DeleteDevice(_, index):
@@ -144,70 +148,3 @@ def _perform(rtnl: Rtnl, action: Action) -> None:
             rtnl.delete_neighbour(neighbour)
         case Remove(Address() as address):
             rtnl.delete_address(address)
-
-
-def _add_device(rtnl: Rtnl, name: str) -> None:
-    """A dummy; where the kernel has no such driver, a bridge without ports."""
-    try:
-        rtnl.add_link(name, "dummy", names.DEVICE_GROUP)
-    except KernelError as error:
-        if error.errno != errno.EOPNOTSUPP:
-            raise
-        rtnl.add_link(name, "bridge", names.DEVICE_GROUP)
-    rtnl.no_link_local(rtnl.links()[name].index)
-
-
-def describe(action: Action) -> str:
-    """An action as the command that would do it, for the log."""
-    match action:
-        case AddDevice(name):
-            return f"ip link add {name}"
-        case SetDevice(name, _, up, mtu, master, alias):
-            words = ["up" if up else "down"] if up is not None else []
-            words += [f"mtu {mtu}"] if mtu is not None else []
-            words += [f"master {master}"] if master is not None else []
-            words += [f"alias {alias!r}"] if alias is not None else []
-            return f"ip link set {name} {' '.join(words)}"
-        case DeleteDevice(name, _):
-            return f"ip link del {name}"
-        case PutRoute(route, replace):
-            return f"ip route {'replace' if replace else 'add'} {_route(route)}"
-        case Put(what):
-            return _describe("replace", what)
-        case Remove(what):
-            return _describe("del", what)
-
-
-def _describe(verb: str, what: Address | Neighbour | NextHop | NextHopGroup | Stray | Route | Rule) -> str:
-    match what:
-        case Address(index, interface):
-            return f"ip address {verb} {interface} dev if{index}"
-        case Neighbour(index, address, lladdr):
-            return f"ip neigh {verb} {address} lladdr {lladdr} dev if{index}"
-        case NextHop(number, index, via):
-            return f"ip nexthop {verb} id {number} via {via} dev if{index}"
-        case NextHopGroup(number, members, buckets, _, weights, forced):
-            kind = f" type resilient buckets {buckets}" if buckets else ""
-            kind += f" unbalanced_timer {FORCED_AFTER}" if forced else ""
-            return f"ip nexthop {verb} id {number} group {group_members(members, weights)}{kind}"
-        case Stray(number, text):
-            return f"ip nexthop {verb} id {number} ({text})"
-        case Route() as route:
-            return f"ip route {verb} {_route(route)}"
-        case Rule() as rule:
-            return rule_command(rule, "add" if verb == "replace" else verb)
-
-
-def rule_command(rule: Rule, verb: str = "add") -> str:
-    """The command that makes a rule."""
-    udp = f" ipproto udp sport {rule.port}" if rule.port else ""
-    tail = " suppress_prefixlength 0" if rule.no_default else ""
-    return f"ip -{rule.family} rule {verb} pref {rule.priority} from {rule.source or 'all'}{udp} lookup {rule.table}{tail}"
-
-
-def _route(route: Route) -> str:
-    source = f" src {route.source}" if route.source else ""
-    via = f"via {route.via} onlink " if route.via else ""
-    way = f"nhid {route.nexthop_id}" if route.nexthop_id else f"{via}dev if{route.index}" if route.index else ""
-    metric = f" metric {route.metric}" if route.metric else ""
-    return f"{'' if way else 'unreachable '}{route.prefix} {way}{source} table {route.table}{metric}"
