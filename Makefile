@@ -11,7 +11,7 @@
 # make test-image           everything there is to test of it: that, installation, NAT, power cuts, smoketest; hours
 # make check-vyos-interface whether VYOS="sagitta=DIR ..." has what we take from VyOS (docs/vyos.md)
 # make iso-vyos             a VyOS image with all of it; BRANCH=rolling|circinus|sagitta (docs/vyos.md)
-# make vyos-packages        an apt repository for it from packages that were built from VyOS's sources; PACKAGES=DIR VYOS_BUILD=DIR
+# make vyos-packages        an apt repository for it, built from checkouts of VyOS's sources; SOURCES=DIR PACKAGES=DIR VYOS_BUILD=DIR
 # make lab                  two routers to work in by hand
 # make bench-engines        ENGINES="/path/zerotier-one ztnode": throughput of one instance of each
 # make bench-shell          start of the shell and its own share of a commit
@@ -145,7 +145,7 @@ iso-vyos: $(if $(findstring --dry-run,$(IMAGE_ARGS)),,debs)
 
 # LEAVE_OUT=all makes the repository without what is missing.
 vyos-packages: tools
-	@PYTHONPATH=vyos-build $(PYTHON) -m builder.packages --debs "$(PACKAGES)" --leave-out "$(LEAVE_OUT)" $(PACKAGES_ARGS)
+	@PYTHONPATH=vyos-build $(PYTHON) -m builder.packages --sources "$(SOURCES)" --debs "$(PACKAGES)" --base "$(BASE)" --leave-out "$(LEAVE_OUT)" $(PACKAGES_ARGS)
 
 # A minute each where nobody says otherwise.
 FUZZ_SECONDS = $(if $(filter file,$(origin SECONDS)),60,$(SECONDS))

@@ -39,6 +39,20 @@ VYOS_BUILD = {
         'system {\n    host-name "vyos"\n    login {\n        user vyos {\n        }\n    }\n}\n',
 }
 
+RULES = """#!/usr/bin/make -f
+clean build binary-arch:
+binary binary-indep:
+{body}
+"""
+# As little of debian/rules as makes a package, with dpkg's own programs.
+PACK = """\
+	mkdir -p debian/{name}/DEBIAN debian/{name}/usr/share/{name}
+	{command} > debian/{name}/usr/share/{name}/said
+	dpkg-gencontrol -p{name} -Pdebian/{name}
+	dpkg-deb --build --root-owner-group debian/{name} ..
+"""
+Maker = Callable[..., Path]
+
 
 def git(tree: Path, *words: str) -> str:
     """git in a tree, with a name and without anybody's configuration."""
@@ -73,3 +87,28 @@ def vyos_1x(tmp_path: Path) -> Callable[[str], Path]:
 def vyos_build(tmp_path: Path) -> Path:
     """A directory that looks like vyos-build for circinus, with the vyos-1x that it wants inside."""
     return write(tmp_path / "vyos-build", VYOS_BUILD)
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Maker:
+    """Makes git checkouts with native Debian packaging, of one package each that is named as the source."""
+
+    def make(name: str, head: str = "", package: str = "", command: str = "echo built", version: str = "1.0") -> Path:
+        tree = write(tmp_path / "sources" / name, {
+            "debian/control":
+                f"Source: {name}\nMaintainer: Test <test@example.com>\nStandards-Version: 4.6.2\n{head}\n"
+                f"Package: {name}\nArchitecture: all\n{package}Description: test\n",
+            "debian/changelog":
+                f"{name} ({version}) stable; urgency=medium\n\n  * One.\n\n"
+                " -- Test <test@example.com>  Mon, 21 Oct 2024 00:00:00 +0000\n",
+            "debian/rules": RULES.format(body=PACK.format(name=name, command=command)),
+            "debian/source/format": "3.0 (native)\n",
+            ".gitignore": "stale\n",
+        })  # fmt: skip
+        (tree / "debian/rules").chmod(0o755)
+        git(tree, "init", "--quiet")
+        git(tree, "add", "--all")
+        git(tree, "commit", "--quiet", "--message=base")
+        return tree
+
+    return make

@@ -18,10 +18,11 @@ from builder.errors import BuildError
 from builder.gaps import Gap, find_gaps
 from builder.local_mirror import served
 from builder.log import Log
+from builder.packages import Order
 from builder.repository import read_given
 from builder.stand_in import NAME
 from builder.wanted import sources_of
-from tests.vyos_build.conftest import VYOS_BUILD, write
+from tests.vyos_build.conftest import VYOS_BUILD, Maker, git, write
 from tests.vyos_build.debs import make_deb
 
 DEBIAN = """Package: dialog
@@ -88,7 +89,7 @@ def debian_s_frr(place: Path) -> str:
 
 def make(place: Path, *leave_out: str) -> list[str]:
     log = Log(place / "log")
-    gaps = packages.make(place / "built", leave_out, log, place / "out/repository", {})
+    gaps = packages.make(Order(place / "built", leave_out=leave_out), log, place / "out/repository")
     return [str(gap.relation) for gap in gaps]
 
 
@@ -157,6 +158,39 @@ def test_the_newest_of_a_package_is_taken_and_a_damaged_one_named(place: Path) -
     (place / "built/half.deb").write_text("no package")
     with pytest.raises(BuildError, match=r"half\.deb is no Debian package that can be read; build it again, or take it away$"):
         read_given(place / "built")
+
+
+def test_sources_are_built_into_it(
+    place: Path, checkout: Maker, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The one that is wanted is built, the one that fails is told and left out only when somebody says so."""
+    checkout("telegraf", version="1.30")
+    frr = checkout("frr", command="false", version="9.1.1")
+    checkout("unused-source")
+    monkeypatch.setattr("builder.chroot.sources_list", lambda *_: "")  # the mirror of this test has no packages
+
+    def build(*leave_out: str) -> list[str]:
+        order = Order(place / "built", place / "sources", leave_out, base=Path("/"))
+        return [str(gap.relation) for gap in packages.make(order, Log(place / "log"), place / "out/repository", place / "out")]
+
+    with pytest.raises(BuildError) as refused:
+        build()
+    assert str(refused.value) == (
+        "1 of 2 sources could not be built: frr; see their logs and call again (what is built stays), "
+        "or go on without: LEAVE_OUT=all, or names with commas between"
+    )
+    assert "not built, because the image needs none of their packages: unused-source" in capsys.readouterr().out
+    assert build("frr") == ["frr (>= 9.1)"]
+    manifest = json.loads((place / "out/repository/manifest.json").read_text())
+    revision = git(frr, "rev-parse", "HEAD")
+    assert manifest["sources"] == {
+        "frr": {"revision": revision, "changed files": 0,
+                "failed": f"build-in-chroot ended with 2; the whole log is {place}/out/built/frr/build.log"},
+        "telegraf": {"revision": git(place / "sources/telegraf", "rev-parse", "HEAD"), "changed files": 0, "packages": {"telegraf": "1.30"}},
+    }  # fmt: skip
+    assert manifest["built"]["telegraf"] == "1.30"
+    with pytest.raises(BuildError, match="^PACKAGES or SOURCES must name a directory: "):
+        packages.make(Order(), Log(place / "log"), place / "out/repository")
 
 
 def test_a_repository_is_replaced_whole(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -247,7 +281,7 @@ def test_vyos_itself_is_not_left_out(place: Path) -> None:
 
 def test_wrong_places(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(BuildError, match=r"^/nowhere is no directory; name one with the packages that were built: PACKAGES=<dir>$"):
-        packages.make(Path("/nowhere"), (), Log(place / "log"), place / "out", {})
+        packages.make(Order(Path("/nowhere")), Log(place / "log"), place / "out")
     monkeypatch.delenv("VYOS_BUILD")
     with pytest.raises(BuildError, match="^VYOS_BUILD must name a vyos-build work tree"):
         make(place)

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 Stanza = Mapping[str, str]
 _RELATION = re.compile(r"([a-z0-9][a-z0-9+.-]+)(?::\w+)?(?:\s*\((<<|<=|=|>=|>>)\s*([^)\s]+)\))?")
+_ARCHITECTURES = {"amd64", "any", "any-amd64", "linux-any", "linux-amd64"}  # what names this one
 
 
 @dataclass(frozen=True)
@@ -43,17 +44,27 @@ def stanzas(text: str) -> Iterator[dict[str, str]]:
 
 
 def clauses(text: str) -> list[Clause]:
-    """What a field such as Depends says; what cannot be read as a relation is left out."""
+    """What a field such as Depends says for amd64 and no build profile; what cannot be read as a relation is left out."""
     found = []
     for part in text.split(","):
         relations = tuple(
             Relation(match[1], match[2] or "", match[3] or "")
             for alternative in part.split("|")
-            if (match := _RELATION.match(alternative.strip()))
+            if (match := _RELATION.match(alternative.strip())) and _applies(alternative)
         )
         if relations:
             found.append(relations)
     return found
+
+
+def _applies(relation: str) -> bool:
+    """Whether the architectures in brackets and the build profiles in angle brackets hold here."""
+    architectures = " ".join(re.findall(r"\[([^]]*)\]", relation)).split()
+    excluded = {name[1:] for name in architectures if name.startswith("!")}
+    if excluded & _ARCHITECTURES or (architectures and not excluded and not _ARCHITECTURES.intersection(architectures)):
+        return False
+    profiles = [group.split() for group in re.findall(r"<([^<>=]+)>", relation)]
+    return not profiles or any(all(term.startswith("!") for term in group) for group in profiles)
 
 
 def demands(stanza: Stanza) -> list[Clause]:

@@ -9,7 +9,7 @@ import os
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -38,7 +38,7 @@ def read_given(directory: Path) -> list[Given]:
 
     Debug symbols and packages for other machines are left out.
     """
-    found: dict[str, Given] = {}
+    found: list[Given] = []
     for path in sorted(directory.rglob("*.deb")):
         said = subprocess.run(["dpkg-deb", "--field", str(path)], capture_output=True, text=True, check=False)
         parsed = list(stanzas(said.stdout))
@@ -47,14 +47,18 @@ def read_given(directory: Path) -> list[Given]:
         package = Given(path, parsed[0])
         if package.name.endswith("-dbgsym") or package.stanza["Architecture"] not in ("amd64", "all"):
             continue
+        found.append(package)
+    return newest(found)
+
+
+def newest(packages: Iterable[Given]) -> list[Given]:
+    """The newest of each name; of the same version the last."""
+    found: dict[str, Given] = {}
+    for package in packages:
         known = found.get(package.name)
-        if known is None or _newer(package, known):
+        if known is None or holds(package.stanza["Version"], "ge", known.stanza["Version"]):
             found[package.name] = package
     return list(found.values())
-
-
-def _newer(one: Given, other: Given) -> bool:
-    return holds(one.stanza["Version"], "gt", other.stanza["Version"])
 
 
 def write(packages: Sequence[Given], into: Path, suite: str) -> None:
@@ -71,6 +75,14 @@ def write(packages: Sequence[Given], into: Path, suite: str) -> None:
         if into.exists():
             into.rename(old)
         root.rename(into)
+
+
+def write_flat(packages: Sequence[Given], into: Path) -> None:
+    """An unsigned repository in one directory, for the apt of a build: ``deb [trusted=yes] file:DIR ./``."""
+    shutil.rmtree(into, ignore_errors=True)
+    pool = into / "pool"
+    pool.mkdir(parents=True)
+    (into / "Packages").write_text("".join(_entry(package, pool) for package in newest(packages)))
 
 
 def _entry(package: Given, pool: Path) -> str:

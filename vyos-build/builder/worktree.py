@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import os
 import subprocess
 from pathlib import Path
 
@@ -10,7 +12,9 @@ from builder.errors import BuildError
 
 def _git(tree: Path, *arguments: str) -> bytes:
     try:
-        return subprocess.run(["git", "-C", str(tree), *arguments], capture_output=True, check=True).stdout
+        # The tree may be somebody else's than the one who builds; nothing that its configuration names is run.
+        safe = ["-c", "safe.directory=*", "-c", "core.fsmonitor=false"]
+        return subprocess.run(["git", *safe, "-C", str(tree), *arguments], capture_output=True, check=True).stdout
     except FileNotFoundError:
         raise BuildError("git is missing; install it with: apt install git") from None
     except subprocess.CalledProcessError as error:
@@ -39,6 +43,23 @@ def changes(tree: Path) -> set[str]:
     """Paths that differ from the commit or are not in it; what the tree's own .gitignore names does not count."""
     listed = _git(tree, "status", "--porcelain=v1", "-z", "--no-renames", "--untracked-files=all")
     return {entry[3:] for entry in listed.decode().split("\0") if entry}
+
+
+def fingerprint(tree: Path) -> str:
+    """A hash of the commit and of all that differs from it, of untracked files too; nothing is written."""
+    digest = hashlib.sha256(revision(tree).encode())
+    digest.update(_git(tree, "diff", "--binary", "--no-ext-diff", "--no-textconv", "--submodule=diff", "HEAD"))
+    for name in sorted(_git(tree, "ls-files", "-z", "--others", "--exclude-standard").split(b"\0")):
+        path = tree / os.fsdecode(name)
+        if path.is_file() or path.is_symlink():
+            content = os.fsencode(path.readlink()) if path.is_symlink() else path.read_bytes()
+            digest.update(b"\0".join((name, b"%o" % path.lstat().st_mode, hashlib.sha256(content).digest())))
+    return digest.hexdigest()
+
+
+def remove_ignored(tree: Path) -> None:
+    """Delete what .gitignore names and no commit has, such as the outcome of earlier builds."""
+    _git(tree, "clean", "-ffdXq")
 
 
 def committed(tree: Path) -> set[str]:
