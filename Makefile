@@ -4,7 +4,7 @@
 # make test-faults          every fault at 1, 2, 4 and 8 instances, over IPv4 and IPv6; ten minutes on a quiet machine
 # make test-attack          all of tests/attack at length: from the underlay, the far end and a local user; SECONDS=1800 SEED=1
 # make smoketest            the smoketests in VyOS's style, on a router of the lab
-# make reference            writes docs/cli-reference.rst from the XML definitions
+# make reference            writes docs/cli-reference.rst and tests/vyos/golden from the XML definitions
 # make debs                 the Debian packages, in build/debs
 # make iso                  the live image of the Debian edition, in build/iso (docs/live-image.md)
 # make check-iso            boots that image (or ISO=FILE) in QEMU under BIOS and UEFI, and two of it with traffic
@@ -121,6 +121,7 @@ smoketest: debs
 reference: tools
 	@$(PYTHON) -m ztsh.reference interface-definitions op-mode-definitions >build/cli-reference.rst
 	@mv build/cli-reference.rst docs/cli-reference.rst
+	@rm -rf tests/vyos/golden && $(PYTHON) -m ztsh.templates interface-definitions op-mode-definitions tests/vyos/golden >/dev/null
 
 # VYOS="sagitta=DIR circinus=DIR@REVISION ...": checkouts of vyos-1x, or repositories and a revision.
 check-vyos-interface:

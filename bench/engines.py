@@ -20,7 +20,7 @@ from pathlib import Path
 
 from lab.process import run, wait
 from zerotier_multi.box import engine_version
-from zerotier_multi.bundle import Endpoint
+from zerotier_multi.values import Endpoint
 from zerotier_multi.engine import generate_identity
 from zerotier_multi.identity import mac_on_network
 from zerotier_multi.planet import make_moon, make_network_config, make_planet, moon_file

@@ -24,7 +24,7 @@ from lab.router import Router
 from lab.underlay import PREFIX4, Underlay
 from lab.ztproto.crypto import Secret
 from lab.ztproto.node import Node
-from zerotier_multi.bundle import Endpoint, endpoint
+from zerotier_multi.values import Endpoint, endpoint
 from zerotier_multi.identity import PublicIdentity
 
 T = TypeVar("T")

@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from vyos.config import Config
-from zerotier_multi.bundle import Bundle, parse_bundle
+from zerotier_multi.bundle import Bundle
+from zerotier_multi.bundle_parser import parse_bundle
 from ztsh.proposal import Proposal, proposing
 from ztsh.schema import load_schema
 from ztsh.session import Session

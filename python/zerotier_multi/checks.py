@@ -11,13 +11,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from zerotier_multi import names, uplinks
-from zerotier_multi.bundle import PLANET_REMEDY, Bundle, Remote, shown
+from zerotier_multi.bundle import Bundle, Remote
+from zerotier_multi.bundle_parser import PLANET_REMEDY
 from zerotier_multi.cpu import Topology, format_cpu_list
 from zerotier_multi.engine_choice import engine_problems
 from zerotier_multi.errors import Problem
 from zerotier_multi.planet import MAX_ENDPOINTS
 from zerotier_multi.planner import instance_count, instance_numbers
 from zerotier_multi.transit import IPNetwork
+from zerotier_multi.values import shown
 
 # Each is a moon that every HELLO names (17 bytes), and a rule of the network; both hold more.
 MAX_CONTROLLER_FREE_REMOTES = 31
@@ -68,9 +70,9 @@ def _vrf(bundle: Bundle) -> Iterable[Problem]:
 
 def _weights(bundle: Bundle, numbers: Sequence[int]) -> Iterable[Problem]:
     """Who measures the shares sets none by hand."""
-    fixed = [k for k in numbers if bundle.override(k).weight != 1]
+    fixed = [k for k in numbers if bundle.weight(k) != bundle.default_weight]
     if bundle.weights == "auto" and fixed:
-        weight = f"instance {fixed[0]} weight {bundle.override(fixed[0]).weight}"
+        weight = f"instance {fixed[0]} weight {bundle.weight(fixed[0])}"
         yield Problem(f"{bundle.path} balance weights auto", f"{weight} is fixed; delete it, or set balance weights static")
 
 

@@ -1,8 +1,8 @@
 """Which engine a bundle runs, and why; pure.
 
-``auto`` is ztnode, the faster one, unless the configuration needs what only zerotier-one has. :data:`NEEDS` is the one
-list of that: whoever adds a setting that ztnode cannot do adds a line there, and ``auto``, the refusal of
-``engine ztnode`` and ``show zerotier`` follow.
+``auto`` is ztnode, the faster one, unless the configuration needs what only zerotier-one has: a setting of ``local.conf``
+whose row in :mod:`settings` says so, or what :data:`NEEDS` lists. ``auto``, the refusal of ``engine ztnode`` and
+``show zerotier`` follow from these.
 """
 
 from __future__ import annotations
@@ -86,7 +86,14 @@ NEEDS: tuple[Need, ...] = (
 
 def needed(bundle: Bundle, own: OwnAddresses) -> list[tuple[str, str]]:
     """What of the configuration only zerotier-one can do: path below the bundle and reason of each."""
-    return [(path, need.why) for need in NEEDS for path in need.settings(bundle, own)]
+    found = [(path, need.why) for need in NEEDS for path in need.settings(bundle, own)]
+    found += [(given.path, given.setting.lacks) for given in bundle.settings if given.setting.lacks]
+    return found + [
+        (f"instance {k} {given.path}", given.setting.lacks)
+        for k, override in sorted(bundle.overrides.items())
+        for given in override.settings
+        if given.setting.lacks
+    ]
 
 
 def choose_engine(bundle: Bundle, engines: Mapping[str, str], own: OwnAddresses) -> Choice | None:

@@ -6,9 +6,9 @@ import base64
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
-from zerotier_multi.bundle import Endpoint, endpoint
 from zerotier_multi.engine_choice import follows_addresses
 from zerotier_multi.identity import PublicIdentity
 from zerotier_multi.plan import InstancePlan, Plan
@@ -21,6 +21,8 @@ from zerotier_multi.planet import (
     make_planet,
     moon_file,
 )
+from zerotier_multi.settings import put, without_live
+from zerotier_multi.values import Endpoint, endpoint
 from zerotier_multi.world import is_newer
 
 # Devices that carry tunnels, hold loopback addresses or lead to containers and so are never the underlay: VyOS's names
@@ -46,7 +48,7 @@ class HomeFiles:
 
     have: Mapping[str, bytes]
     create: Mapping[str, bytes]
-    restart_digest: str  # a running process that was started with another one must be restarted
+    restart_digest: str = ""  # a running process that was started with another one must be restarted
 
 
 def network_marker(instance: InstancePlan) -> str:
@@ -67,11 +69,19 @@ def bind_addresses(instance: InstancePlan, addresses: Mapping[str, Sequence[str]
 
 
 def local_conf(plan: Plan, instance: InstancePlan, addresses: Mapping[str, Sequence[str]] | None = None) -> str:
-    """The ``local.conf`` of an instance: one UDP port, no foreign paths, no self-update.
+    """The ``local.conf`` of an instance: what is configured, one UDP port, no foreign paths, no self-update.
 
     ``addresses`` is what :func:`bind_addresses` takes.
     """
-    settings: dict[str, object] = {
+    return json.dumps(_conf(plan, instance, addresses), indent=1) + "\n"
+
+
+def _conf(plan: Plan, instance: InstancePlan, addresses: Mapping[str, Sequence[str]] | None) -> dict[str, Any]:
+    conf: dict[str, Any] = {"settings": {}, "physical": {}, "virtual": {}}
+    for setting in instance.settings:
+        put(conf, setting.key, setting.value)
+    # From here on what no configuration may change.
+    conf["settings"] |= {
         "primaryPort": instance.port,
         "allowSecondaryPort": False,
         "portMappingEnabled": False,
@@ -81,19 +91,33 @@ def local_conf(plan: Plan, instance: InstancePlan, addresses: Mapping[str, Seque
         "allowManagementFrom": ["127.0.0.1/32", "::1/128"],
     }
     if instance.source_interface and follows_addresses(instance.engine):
-        settings["interfaces"] = [instance.source_interface]
+        conf["settings"]["interfaces"] = [instance.source_interface]
         bind = instance.listen
     else:
         bind = bind_addresses(instance, addresses or {})
     if bind:
-        settings["bind"] = list(bind)
-    physical = {prefix: {"blacklist": True} for prefix in plan.blacklist}
-    virtual = {
-        peer.identity.partition(":")[0]: {"try": [_slashed(endpoint(e)) for e in peer.endpoints]}
-        for peer in plan.peers
-        if peer.instance == instance.number and peer.endpoints
-    }
-    return json.dumps({"settings": settings, "physical": physical, "virtual": virtual}, indent=1) + "\n"
+        conf["settings"]["bind"] = list(bind)
+    for prefix in plan.blacklist:
+        put(conf, ("physical", prefix, "blacklist"), True)
+    for peer in plan.peers:
+        if peer.instance == instance.number and peer.endpoints:
+            node = peer.identity.partition(":")[0]
+            put(conf, ("virtual", node, "try"), tuple(_slashed(endpoint(e)) for e in peer.endpoints))
+    return conf
+
+
+def _restart_digest(plan: Plan, instance: InstancePlan, files: HomeFiles) -> str:
+    """Digest of all that the engine reads at its start alone: how it is called, the files of its home, and of
+    ``local.conf`` what it does not read again.
+
+    The addresses of a source interface are no part of it: whoever restarts an instance writes those of that moment.
+    """
+    conf = without_live(_conf(plan, instance, None))
+    start = [instance.engine, str(instance.port), instance.source_interface or "", *instance.listen, json.dumps(conf, sort_keys=True)]
+    digest = hashlib.sha256("\0".join(start).encode())
+    for name, content in sorted({**files.have, **files.create, "local.conf": b""}.items()):
+        digest.update(f"\0{name}\0{hashlib.sha256(content).hexdigest()}".encode())
+    return digest.hexdigest()[:16]
 
 
 def _slashed(where: Endpoint) -> str:
@@ -117,10 +141,6 @@ def home_files(
         f"{network}.local.conf": _MANAGED_OFF,
     }
     create: dict[str, bytes] = {}
-    fixed = [instance.engine, instance.network_id, instance.device, str(instance.port), *instance.listen]
-    fixed += TUNNEL_PREFIXES
-    if instance.source_interface:
-        fixed.append(f"interface {instance.source_interface}")
     if plan.controller_free:
         if own is None:
             raise ValueError(f"{plan.bundle}/{instance.number} has no identity yet")
@@ -134,17 +154,14 @@ def home_files(
         have[network_marker(instance)] = make_network_config(
             instance.network_id, own.address, [identity.address for identity, _ in peers], plan.mtu or 0
         )
-        moons = [have[moon_file(identity)].hex() for identity in sorted((i for i, _ in peers), key=str)]
-        fixed += [have["planet"].hex(), have[network_marker(instance)].hex(), *moons]
     else:
         if plan.planet:
             given = base64.b64decode(plan.planet)
             have[PLANET_MARK] = hashlib.sha256(given).hexdigest().encode() + b"\n"
             have["planet"] = given
-            fixed.append(plan.planet)
         create[network_marker(instance)] = b""  # an empty file joins; what the controller sends is kept in it
-    digest = hashlib.sha256("\0".join(fixed).encode()).hexdigest()[:16]
-    return HomeFiles(have, create, digest)
+    files = HomeFiles(have, create)
+    return replace(files, restart_digest=_restart_digest(plan, instance, files))
 
 
 def is_leftover(relative: str, content: bytes, wanted: HomeFiles, planet_marked: bool = False) -> bool:

@@ -11,12 +11,12 @@ from dataclasses import replace
 from pathlib import Path
 
 from zerotier_multi import names
-from zerotier_multi.bundle import Endpoint, NamedEndpoint, endpoint, named_endpoint
 from zerotier_multi.homefiles import HomeFiles, home_files
 from zerotier_multi.identity import PublicIdentity
 from zerotier_multi import memory
 from zerotier_multi.plan import InstancePlan, PeerPlan, Plan
 from zerotier_multi.planet import MAX_ENDPOINTS
+from zerotier_multi.values import Endpoint, NamedEndpoint, endpoint, named_endpoint
 
 Hosts = Mapping[str, tuple[str, ...]]  # name -> its addresses, IPv4 and IPv6
 

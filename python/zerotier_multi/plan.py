@@ -7,7 +7,7 @@ boolean or a list of those, so that the JSON is the same thing.
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, is_dataclass
 from functools import cache
 from typing import Any, get_args, get_origin, get_type_hints
 
@@ -17,6 +17,14 @@ CLAMP_TO_PMTU, NO_CLAMP = "clamp-mss-to-pmtu", "disable"  # adjust-mss, where it
 
 class PlanError(ValueError):
     """A plan file that cannot be used; the text says why in one sentence."""
+
+
+@dataclass(frozen=True)
+class SettingPlan:
+    """A setting of ``local.conf``: where it stands in it, from the outside in, and its value."""
+
+    key: tuple[str, ...]
+    value: bool | int | str | tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -35,6 +43,7 @@ class InstancePlan:
     transit: tuple[str, ...]  # own addresses with length, IPv4 first
     source_interface: str | None = None  # the only device of the underlay; a plan of an earlier version has no word on it
     gateways: tuple[str, ...] = ()  # of its uplink, at most one of each family; empty: as the router knows them
+    settings: tuple[SettingPlan, ...] = ()  # of local.conf, as configured
 
 
 @dataclass(frozen=True)
@@ -120,15 +129,6 @@ class Plan:
         return next((i for i in self.instances if i.number == number), None)
 
 
-_PARTS: dict[str, type] = {
-    "instances": InstancePlan,
-    "paths": PathPlan,
-    "groups": GroupPlan,
-    "routes": RoutePlan,
-    "peers": PeerPlan,
-}
-
-
 def to_json(plan: Plan) -> str:
     """The plan file's text; equal plans give equal texts."""
     return json.dumps({"schema": SCHEMA, **asdict(plan)}, indent=1) + "\n"
@@ -143,22 +143,35 @@ def from_json(text: str) -> Plan:
     if not isinstance(data, dict) or data.pop("schema", None) != SCHEMA:
         raise PlanError(f"not a plan of schema {SCHEMA}")
     try:
-        parts = {key: tuple(_build(kind, item) for item in data.pop(key)) for key, kind in _PARTS.items()}
-        health = _build(HealthPlan, data.pop("health"))
-        return _build(Plan, {**data, **parts, "health": health})
-    except (KeyError, TypeError, AttributeError) as error:
+        made = _build(Plan, data)
+    except (TypeError, AttributeError) as error:
         raise PlanError(f"not a plan of schema {SCHEMA} ({error})") from None
+    assert isinstance(made, Plan)
+    return made
 
 
-def _build(kind: type, data: dict[str, Any]) -> Any:
+def _build(kind: type, data: Any) -> Any:
+    if not isinstance(data, dict):
+        raise TypeError(f"{kind.__name__} is not an object")
     unknown = set(data) - {f.name for f in fields(kind)}
     if unknown:
         raise TypeError(f"unknown field {sorted(unknown)[0][:40]!r}")
-    made = kind(**{key: tuple(value) if isinstance(value, list) else value for key, value in data.items()})
-    for name, hint in _hints(kind).items():
+    hints = _hints(kind)
+    made = kind(**{key: _value(value, hints[key]) for key, value in data.items()})
+    for name, hint in hints.items():
         if not _fits(getattr(made, name), hint):
             raise TypeError(f"{name} is of another type")
     return made
+
+
+def _value(value: Any, hint: Any) -> Any:
+    """A value of a field out of JSON, where lists stand for tuples and objects for parts of a plan."""
+    if is_dataclass(hint):
+        return _build(hint, value)  # type: ignore[arg-type]
+    if not isinstance(value, list):
+        return value
+    part = next((kind for kind in get_args(hint) if is_dataclass(kind)), None)
+    return tuple(_build(part, item) if part else item for item in value)  # type: ignore[arg-type]
 
 
 @cache

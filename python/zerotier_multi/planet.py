@@ -10,8 +10,8 @@ import hashlib
 import struct
 from collections.abc import Iterable, Sequence
 
-from zerotier_multi.bundle import Endpoint
 from zerotier_multi.identity import PublicIdentity
+from zerotier_multi.values import Endpoint
 
 WORLD_PLANET, WORLD_MOON = 1, 127
 # Our planets carry a world id of their own, so that no node ever takes one for ZeroTier's public planet.

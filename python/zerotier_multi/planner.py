@@ -10,7 +10,7 @@ from zerotier_multi import names
 from zerotier_multi.bundle import Bundle, Remote
 from zerotier_multi.cpu import Topology, performance_cores, place, placement_order
 from zerotier_multi.identity import mac_on_network
-from zerotier_multi.plan import GroupPlan, HealthPlan, InstancePlan, PathPlan, PeerPlan, Plan, RoutePlan
+from zerotier_multi.plan import GroupPlan, HealthPlan, InstancePlan, PathPlan, PeerPlan, Plan, RoutePlan, SettingPlan
 from zerotier_multi.transit import IPAddress, IPNetwork
 
 # fib_multipath_hash_policy of net.ipv4 and net.ipv6 (kernel documentation, ip-sysctl)
@@ -118,7 +118,14 @@ def _instance(bundle: Bundle, number: int, engine: str, cpus: tuple[int, ...]) -
         transit=transit,
         source_interface=bundle.override(number).source_interface,
         gateways=tuple(str(a) for a in bundle.override(number).gateways),
+        settings=_settings(bundle, number),
     )
+
+
+def _settings(bundle: Bundle, number: int) -> tuple[SettingPlan, ...]:
+    """Of ``local.conf``; what an instance has of its own goes before the bundle's."""
+    given = {setting.key: setting.value for setting in (*bundle.settings, *bundle.override(number).settings)}
+    return tuple(SettingPlan(key, value) for key, value in given.items())
 
 
 def _paths(bundle: Bundle, numbers: Sequence[int], remotes: Sequence[Remote]) -> Iterable[PathPlan]:
@@ -140,7 +147,7 @@ def _paths(bundle: Bundle, numbers: Sequence[int], remotes: Sequence[Remote]) ->
                     via=str(transit.interface(k, site).ip),
                     nexthop_id=names.nexthop_id(bundle.name, transit.family, site, k),
                     lladdr=mac_on_network(identity.address, bundle.network(k) or "") if identity else None,
-                    weight=bundle.override(k).weight,
+                    weight=bundle.weight(k),
                 )
 
 

@@ -20,7 +20,7 @@ from tests.attack.fuzzing import Target, as_text, encoded, mutated_bytes, mutate
 from tests.configuration import EXAMPLE, SCHEMA, configured, given
 from tests.unit.op_box import PLAN, box, peer
 from zerotier_multi import hosts, membership, planet, systemd, world
-from zerotier_multi.bundle import endpoint, named_endpoint, parse_bundle
+from zerotier_multi.bundle_parser import parse_bundle
 from zerotier_multi.checks import check_bundle
 from zerotier_multi.cpu import Cpu, parse_cpu_list
 from zerotier_multi.errors import ConfigProblems
@@ -40,6 +40,7 @@ from zerotier_multi.pathd.kernel.sysctls import Sysctls
 from zerotier_multi.plan import PlanError, from_json, to_json
 from zerotier_multi.planner import make_plan
 from zerotier_multi.units import dropin
+from zerotier_multi.values import endpoint, named_endpoint
 from ztsh import access, archive, server, showconfig, wrapper
 from ztsh.configuration import read_config
 from ztsh.confmode import ConfMode, Leave

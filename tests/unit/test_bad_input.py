@@ -8,7 +8,7 @@ import pytest
 from tests.configuration import EXAMPLE, bundle, configured
 from zerotier_multi import box, systemd
 from zerotier_multi import facts as box_facts
-from zerotier_multi.bundle import parse_bundle
+from zerotier_multi.bundle_parser import parse_bundle
 from zerotier_multi.checks import BoxFacts, check_bundle, check_on_box, check_together, warnings
 from zerotier_multi.cpu import Cpu
 from zerotier_multi.errors import ConfigProblems
@@ -180,10 +180,10 @@ def test_two_bundles_in_two_vrfs_may_have_the_same_addresses() -> None:
 @pytest.mark.parametrize(
     ("tree", "sentence"),
     [
-        ({"network-id": "8056c2e21c00000g"}, f"{P} network-id 8056c2e21c00000g: a network id is 16 hexadecimal digits"),
-        ({"instances": "0"}, f"{P} instances 0: give auto or 1 to 32"),
+        ({"network-id": "8056c2e21c00000g"}, f"{P} network-id 8056c2e21c00000g: network ID must be 16 hexadecimal digits"),
+        ({"instances": "0"}, f"{P} instances 0: instances must be auto or 1 to 32"),
         ({"transit": {"prefix": ["10.14.0.1/28"]}}, f"{P} transit prefix 10.14.0.1/28: give a prefix without host bits, such as 10.14.0.0/28"),
-        ({"transit": {"subnet-length": ["40"]}}, f"{P} transit subnet-length 40: give 8 to 30 for IPv4 or 64 to 126 for IPv6"),
+        ({"transit": {"subnet-length": ["40"]}}, f"{P} transit subnet-length 40: subnet length must be 8 to 30 (IPv4) or 64 to 126 (IPv6)"),
         ({"remote": {"R2": {"instance": {"1": {"endpoint": ["192.0.2:1"]}}}}}, f"{P} remote R2 instance 1 endpoint 192.0.2:1: give address or name and port, such as 192.0.2.1:9993, [2001:db8::1]:9993 or r2.example.org:9993"),
     ],
 )  # fmt: skip

@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pytest
 from tests.configuration import EXAMPLE, bundle
-from zerotier_multi.bundle import Endpoint
 from zerotier_multi.checks import MAX_CONTROLLER_FREE_REMOTES
 from zerotier_multi.cpu import Cpu
 from zerotier_multi.homefiles import home_files, local_conf
@@ -20,6 +19,7 @@ from zerotier_multi.identity import PublicIdentity, mac_on_network
 from zerotier_multi.planet import is_our_moon, is_our_planet, make_moon, make_network_config, make_planet, moon_file
 from zerotier_multi.planner import make_plan
 from zerotier_multi.units import dropin
+from zerotier_multi.values import Endpoint
 
 A = PublicIdentity("89e92ceee5", bytes(range(64)))
 B = PublicIdentity("1d20db2f58", bytes(range(64, 128)))

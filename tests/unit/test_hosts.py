@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pytest
 from tests.configuration import EXAMPLE, bundle
-from zerotier_multi.bundle import named_endpoint
 from zerotier_multi.checks import check_bundle
 from zerotier_multi.cpu import Cpu
 from zerotier_multi.hosts import current_files, named_peers, read_hosts, store_hosts, with_hosts
@@ -19,6 +18,7 @@ from zerotier_multi.identity import PublicIdentity
 from zerotier_multi.pathd.instances.resolver import FIRST, LONGEST, PATIENCE, Resolver, addresses
 from zerotier_multi.plan import Plan, from_json, to_json
 from zerotier_multi.planner import make_plan
+from zerotier_multi.values import named_endpoint
 
 A = PublicIdentity("89e92ceee5", bytes(range(64)))
 B = PublicIdentity("1d20db2f58", bytes(range(64, 128)))

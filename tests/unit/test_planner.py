@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from tests.configuration import EXAMPLE, bundle
 from zerotier_multi import names
-from zerotier_multi.bundle import parse_bundle
+from zerotier_multi.bundle_parser import parse_bundle
 from zerotier_multi.cpu import Cpu
 from zerotier_multi.plan import PlanError, from_json, to_json
 from zerotier_multi.planner import best_mtu, cpu_offset, make_plan

@@ -83,7 +83,7 @@ def test_a_planet_is_taken_from_a_file_and_from_a_text(tmp_path: Path) -> None:
 
 def test_text_that_is_neither_is_refused() -> None:
     with pytest.raises(ConfigProblems, match=r"planet AQID! is no planet \(neither an absolute path nor base64 text\)"):
-        from zerotier_multi.bundle import parse_bundle
+        from zerotier_multi.bundle_parser import parse_bundle
 
         parse_bundle("zt0", {"planet": "AQID!"})
 

@@ -27,7 +27,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
 
 
 def test_they_are_as_they_were_looked_at_last(made: dict[str, str]) -> None:
-    """After a wanted change: rm -r tests/vyos/golden, and make them anew with python3 -m ztsh.templates."""
+    """After a wanted change: make reference."""
     assert made == tree(GOLDEN)
 
 

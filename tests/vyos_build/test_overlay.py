@@ -42,6 +42,7 @@ def test_everything_is_where_vyos_looks_for_it(vyos_1x: Make) -> None:
         "src/systemd/zerotier-multi@.service",
         "src/systemd/zerotier-pathd.service",
         "python/zerotier_multi/pathd/daemon.py",
+        "python/zerotier_multi/interfaces_zerotier.xml.in",
         "python/vyos/ifconfig/zerotier.py",
         "smoketest/scripts/cli/test_interfaces_zerotier.py",
     ):
@@ -50,6 +51,7 @@ def test_everything_is_where_vyos_looks_for_it(vyos_1x: Make) -> None:
     assert not os.access(tree / "python/zerotier_multi/plan.py", os.X_OK)
     assert "|wwan|zt)" in (tree / "interface-definitions/include/constraint/interface-name.xml.i").read_text()
     assert not [path for path in tree.rglob("*") if "__pycache__" in path.parts]
+    assert "package_data = {'zerotier_multi': ['*.xml.in']}," in (tree / "python/setup.py").read_text()
     control = (tree / "debian/control").read_text()
     assert control.startswith("Source: vyos-1x\n\nPackage: vyos-1x\nConflicts: zerotier-multi\n")
     assert control.count("Depends:\n  python3-systemd,\n  dialog,\n") == control.count("python3-systemd") == 1

@@ -24,6 +24,7 @@ FOLDERS = (
     Folder("src", "src", "completion/*"),
     Folder("src", "src", "validators/*"),
     Folder("python", "python", "zerotier_multi/**/*.py"),
+    Folder("interface-definitions", "python/zerotier_multi", "interfaces_zerotier.xml.in"),  # the library reads ranges there
     Folder("smoketest/scripts/cli", "smoketest/scripts/cli", "test_*.py"),
     Folder("packages/zerotier-multi/systemd", "src/systemd", "*.service"),
     # What only a vyos-1x tree needs, at the places that it has there.
@@ -59,7 +60,7 @@ EDITS = (
         path="python/setup.py",
         reason="the library is installed beside the package vyos",
         anchor=r"packages = packages\('vyos'\)",
-        replacement=r"\g<0> + packages('zerotier_multi')",
+        replacement=r"\g<0> + packages('zerotier_multi'),\n    package_data = {'zerotier_multi': ['*.xml.in']}",
     ),
     Edit(
         path="debian/control",

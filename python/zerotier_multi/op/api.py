@@ -6,7 +6,6 @@ import socket
 from typing import Any
 
 from zerotier_multi import names
-from zerotier_multi.bundle import shown
 from zerotier_multi.op import balance as balances
 from zerotier_multi.op import commands, data, identity, text
 from zerotier_multi.op import routes as route_data
@@ -16,6 +15,7 @@ from zerotier_multi.op.snapshot import Snapshot
 from zerotier_multi.op.table import use_colour
 from zerotier_multi.plan import Plan
 from zerotier_multi.plans import published_plans
+from zerotier_multi.values import shown
 
 Answer = dict[str, Any] | str
 

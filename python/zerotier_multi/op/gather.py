@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 from zerotier_multi import names, systemd
-from zerotier_multi.bundle import shown
 from zerotier_multi.homes import own_identity
 from zerotier_multi.listener import crowd, others, rows
 from zerotier_multi.op.errors import NotAllowed, NotConfigured, Unavailable
@@ -25,6 +24,7 @@ from zerotier_multi.netlink.rtnl import Rtnl
 from zerotier_multi.netlink.state import KernelState, observe
 from zerotier_multi.systemd import UnitState
 from zerotier_multi.usage import SYSFS, cpu_seconds, device_counters
+from zerotier_multi.values import shown
 from zerotier_multi.ztapi import ApiError, ZeroTierApi
 
 WINDOW = 0.5  # seconds between the two readings that a rate is made of

@@ -8,7 +8,6 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from zerotier_multi.bundle import Endpoint
 from zerotier_multi.homes import own_identity
 from zerotier_multi.op.errors import NotAllowed, Unavailable
 from zerotier_multi.plan import InstancePlan, Plan
@@ -16,6 +15,7 @@ from zerotier_multi.ports import udp_places
 from zerotier_multi.netlink.rtnl import Rtnl
 from zerotier_multi.transit import IPInterface
 from zerotier_multi.underlay import Local, verdicts
+from zerotier_multi.values import Endpoint
 from zerotier_multi.ztapi import ApiError, ZeroTierApi
 
 

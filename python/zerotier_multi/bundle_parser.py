@@ -1,0 +1,209 @@
+"""From the configuration below ``interfaces zerotier ztN`` to a :class:`Bundle`; ranges and defaults are the definition's."""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+
+from zerotier_multi import names, world
+from zerotier_multi.bundle import AUTO, Bundle, InstanceOverride, Remote, RemoteInstance
+from zerotier_multi.cpu import parse_cpu_list
+from zerotier_multi.definition import Definition, Node, definition
+from zerotier_multi.errors import Problem, refuse_if_any
+from zerotier_multi.identity import PublicIdentity
+from zerotier_multi.settings import Given, given_settings
+from zerotier_multi.transit import DEFAULT_LENGTH, Transit
+from zerotier_multi.values import Endpoint, NamedEndpoint, any_endpoint, network_id, shown
+
+T = TypeVar("T")
+ConfigTree = Mapping[str, Any]
+
+PLANET_REMEDY = "give the path of the planet file of your roots, or its base64 text"
+
+
+class _Reader:
+    """Walks one level of the configuration and collects problems instead of stopping at the first.
+
+    ``above`` is the path of the level in the definition, which has no values of tag nodes.
+    """
+
+    def __init__(self, path: str, tree: ConfigTree, problems: list[Problem], known: Definition, above: str = "") -> None:
+        self.path, self.tree, self._problems, self._known, self._above = path, tree, problems, known, above
+
+    def has(self, key: str) -> bool:
+        return key in self.tree
+
+    def node(self, key: str) -> Node:
+        return self._known[f"{self._above} {key}".strip()]
+
+    def one(self, key: str, convert: Callable[[str], T]) -> T | None:
+        """A value, else the default of the definition, else None."""
+        value = self.tree.get(key, self.node(key).default)
+        return None if value is None else self._read(key, str(value), convert)
+
+    def required(self, key: str, convert: Callable[[str], T]) -> T:
+        """A value or the default, which the definition has; no Bundle is made of what stands for one that is wrong."""
+        value = self.one(key, convert)
+        return value if value is not None else convert(self.node(key).default or "")
+
+    def many(self, key: str, convert: Callable[[str], T]) -> tuple[T, ...]:
+        values = self.tree.get(key) or []
+        values = [values] if isinstance(values, str) else values
+        converted = (self._read(key, str(value), convert) for value in values)
+        return tuple(item for item in converted if item is not None)
+
+    def number(self, key: str) -> int | None:
+        return self.one(key, lambda text: _integer(self.node(key).read(text)))
+
+    def required_number(self, key: str) -> int:
+        return self.required(key, lambda text: _integer(self.node(key).read(text)))
+
+    def number_or_word(self, key: str) -> str | int:
+        return self.required(key, self.node(key).read)
+
+    def number_or_auto(self, key: str) -> int | None:
+        value = self.number_or_word(key)
+        return None if value == AUTO else _integer(value)
+
+    def word(self, key: str) -> str:
+        return str(self.number_or_word(key))
+
+    def level(self, key: str) -> _Reader:
+        return self._below(key, key, self.tree.get(key) or {})
+
+    def tags(self, key: str) -> list[tuple[str, _Reader]]:
+        found = self.tree.get(key) or {}
+        return [(tag, self._below(key, f"{key} {tag}", found[tag] or {})) for tag in found]
+
+    def settings(self) -> tuple[Given, ...]:
+        """Those of ``local.conf``."""
+
+        def wrong(path: str, value: str, remedy: str) -> None:
+            self.problem(f"{path} {shown(value)}", remedy)
+
+        return given_settings(self.tree, self._known, self._above, wrong)
+
+    def problem(self, where: str, text: str) -> None:
+        self._problems.append(Problem(f"{self.path} {where}", text))
+
+    def _below(self, key: str, path: str, tree: ConfigTree) -> _Reader:
+        return _Reader(f"{self.path} {path}", tree, self._problems, self._known, f"{self._above} {key}".strip())
+
+    def _read(self, key: str, value: str, convert: Callable[[str], T]) -> T | None:
+        try:
+            return convert(value)
+        except ValueError:
+            self.problem(f"{key} {shown(value)}", self.node(key).remedy)
+            return None
+
+
+def _integer(value: str | int) -> int:
+    return int(value)
+
+
+def _affinity(text: str) -> str | tuple[int, ...]:
+    return text if text in (AUTO, "none") else parse_cpu_list(text)
+
+
+def parse_bundle(name: str, tree: ConfigTree) -> Bundle:
+    """Parse the configuration below ``interfaces zerotier NAME``.
+
+    ``tree`` is what ``Config.get_config_dict(path, get_first_key=True, no_tag_node_value_mangle=True,
+    with_recursive_defaults=True)`` returns. Raises :class:`ConfigProblems` with one sentence for every value that cannot
+    be read.
+    """
+    problems: list[Problem] = []
+    known = definition()
+    top = _Reader(f"interfaces zerotier {name}", tree, problems, known)
+    try:
+        default_port = names.default_primary_port(name)
+    except ValueError:
+        refuse_if_any([Problem(top.path, f"a bundle is named zt0 to zt{names.MAX_BUNDLE}")])
+    transit, balance, health = top.level("transit"), top.level("balance"), top.level("health-check")
+    resilient = balance.level("resilient")
+    bundle = Bundle(
+        name=name,
+        disabled=top.has("disable"),
+        vrf=top.tree.get("vrf"),
+        description=top.tree.get("description", ""),
+        mtu=top.number_or_auto("mtu"),
+        addresses=top.many("address", ipaddress.ip_interface),
+        instances=top.number_or_auto("instances"),
+        network_id=top.one("network-id", network_id),
+        overrides={int(tag): _override(reader) for tag, reader in top.tags("instance")},
+        transits=_transits(transit),
+        site=transit.number("site"),
+        remotes=tuple(_remote(tag, reader) for tag, reader in top.tags("remote")),
+        affinity=top.level("cpu").required("affinity", _affinity),
+        engine=top.word("engine"),
+        primary_port=top.level("primary").number("port") or default_port,
+        hash_policy=balance.word("hash-policy"),
+        resilient_buckets=resilient.required_number("buckets"),
+        resilient_idle=resilient.required_number("idle-timer"),
+        all_paths_down=balance.word("all-paths-down"),
+        weights=balance.word("weights"),
+        default_weight=int(known["instance weight"].default or ""),
+        health_disabled=health.has("disable"),
+        health_interval=health.required_number("interval"),
+        health_multiplier=health.required_number("multiplier"),
+        controller_free=top.has("controller-free"),
+        planet=_planet(top),
+        adjust_mss=(top.level("ip").number_or_word("adjust-mss"), top.level("ipv6").number_or_word("adjust-mss")),
+        settings=top.settings(),
+    )
+    refuse_if_any(problems)
+    return bundle
+
+
+def _planet(top: _Reader) -> str | None:
+    """Private roots; a text is looked into here, a file when the router is."""
+    text = top.tree.get("planet")
+    try:
+        if text is not None and not world.is_path(text):
+            world.from_text(text)
+    except ValueError as error:
+        top.problem(f"planet {shown(text)}", f"is no planet ({error}); {PLANET_REMEDY}")
+    return text
+
+
+def _override(reader: _Reader) -> InstanceOverride:
+    return InstanceOverride(
+        network_id=reader.one("network-id", network_id),
+        port=reader.number("port"),
+        cpus=reader.one("cpu", parse_cpu_list),
+        listen=reader.many("listen-address", ipaddress.ip_address),
+        disabled=reader.has("disable"),
+        weight=reader.number("weight"),
+        source_interface=reader.tree.get("source-interface"),
+        gateways=reader.many("gateway", ipaddress.ip_address),
+        settings=reader.settings(),
+    )
+
+
+def _transits(reader: _Reader) -> tuple[Transit, ...]:
+    """One Transit per prefix; a subnet length that an IPv4 address can have is IPv4's."""
+    prefixes = reader.many("prefix", ipaddress.ip_network)
+    lengths = dict(DEFAULT_LENGTH)
+    for length in reader.many("subnet-length", lambda text: _integer(reader.node("subnet-length").read(text))):
+        lengths[4 if length <= ipaddress.IPV4LENGTH else 6] = length
+    return tuple(Transit(prefix, lengths[prefix.version]) for prefix in sorted(prefixes, key=lambda p: p.version))
+
+
+def _remote_instance(reader: _Reader) -> RemoteInstance:
+    endpoints = reader.many("endpoint", any_endpoint)
+    return RemoteInstance(
+        identity=reader.one("identity", PublicIdentity.parse),
+        endpoints=tuple(e for e in endpoints if isinstance(e, Endpoint)),
+        named=tuple(e for e in endpoints if isinstance(e, NamedEndpoint)),
+    )
+
+
+def _remote(name: str, reader: _Reader) -> Remote:
+    return Remote(
+        name,
+        site=reader.number("site"),
+        prefixes=reader.many("prefix", ipaddress.ip_network),
+        instances={int(tag): _remote_instance(below) for tag, below in reader.tags("instance")},
+        disabled=reader.has("disable"),
+    )

@@ -1,0 +1,126 @@
+"""The settings of ``local.conf`` that the CLI has: one row each, in :data:`SETTINGS`.
+
+To add one:
+
+1. Write its node into ``interface-definitions/interfaces_zerotier.xml.in``, with its range, message and help; below
+   ``instance`` too where it may differ for one instance (what stands there goes before the bundle's). Type and range are
+   taken from there: a node without a value is a boolean, one with a numeric range a number, one with several values a
+   list, any other a text.
+2. Add a row here: its CLI path, its key, whether the engines take it while they run, and why ztnode cannot do it, if so.
+3. ``make reference``, which writes ``docs/cli-reference.rst`` and the templates in ``tests/vyos/golden``.
+
+The rest follows: ``local.conf`` gets the key, an instance is restarted when the value changes unless it is ``live``,
+``engine auto`` takes zerotier-one where ztnode lacks the setting, and ``engine ztnode`` is refused. ``tests/unit/test_settings.py``
+tries every row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from zerotier_multi.definition import Definition
+
+Value = bool | int | str | tuple[str, ...]
+Key = tuple[str, ...]  # of nested objects in local.conf, from the outside in
+ANY = "*"  # the value of a tag node, in a path and in a key
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One row. A valueless node has ``when_set`` as its value; an empty ``lacks`` means that both engines can do it."""
+
+    path: str  # CLI path below the bundle, such as "network-config * mtu"
+    key: Key  # such as ("physical", "*", "mtu")
+    live: bool = False  # the engines take it while they run; otherwise they read it at the start alone
+    lacks: str = ""  # what goes on after "needs zerotier-one, because ztnode …"
+    when_set: bool = True
+
+
+SETTINGS = (
+    Setting("disable-tcp-fallback", ("settings", "allowTcpFallbackRelay"), live=True, when_set=False),
+    Setting("force-tcp-relay", ("settings", "forceTcpRelay"), live=True, lacks="has no TCP relay"),
+)
+
+# What stands in local.conf in any case and is read again by both engines.
+LIVE: tuple[Key, ...] = (("physical",), ("virtual",))
+
+
+@dataclass(frozen=True)
+class Given:
+    """A setting that is configured, with the tags of its path and key filled in."""
+
+    setting: Setting
+    path: str
+    key: Key
+    value: Value
+
+
+def given_settings(
+    tree: Mapping[str, Any],
+    definition: Definition,
+    above: str,
+    wrong: Callable[[str, str, str], None],
+    table: Iterable[Setting] = SETTINGS,
+) -> tuple[Given, ...]:
+    """The settings that a level of the configuration has.
+
+    ``above`` is the path of that level in the definition, empty for a bundle and ``instance`` for an instance. A value
+    that the definition does not take is told to ``wrong`` (path, value, remedy) and left out.
+    """
+    found = []
+    for setting in table:
+        words = setting.path.split()
+        node = definition.get(" ".join([*above.split(), *(word for word in words if word != ANY)]))
+        if node is None:
+            continue  # it cannot differ for one instance
+        for path, tags, value in _configured(tree, words):
+            try:
+                read = setting.when_set if node.valueless else _texts(value) if node.multi else node.read(str(value))
+            except ValueError:
+                wrong(path, str(value), node.remedy)
+                continue
+            rest = iter(tags)
+            found.append(Given(setting, path, tuple(next(rest) if part == ANY else part for part in setting.key), read))
+    return tuple(found)
+
+
+def _texts(value: str | list[str]) -> tuple[str, ...]:
+    return (value,) if isinstance(value, str) else tuple(value)
+
+
+def _configured(tree: Any, words: list[str], path: str = "", tags: Key = ()) -> Iterator[tuple[str, Key, Any]]:
+    """Where a path leads in the configuration: the path with its tags, these alone, and what is there."""
+    if not words:
+        yield path.strip(), tags, tree
+        return
+    first, *rest = words
+    level = tree if isinstance(tree, Mapping) else {}
+    for word in level if first == ANY else [first] if first in level else []:
+        yield from _configured(level[word], rest, f"{path} {word}", (*tags, word) if first == ANY else tags)
+
+
+def put(conf: dict[str, Any], key: Key, value: object) -> None:
+    """Write a value into nested objects."""
+    for part in key[:-1]:
+        conf = conf.setdefault(part, {})
+    conf[key[-1]] = list(value) if isinstance(value, tuple) else value
+
+
+def without_live(conf: Mapping[str, Any], table: Iterable[Setting] = SETTINGS) -> dict[str, Any]:
+    """What of a ``local.conf`` the engines read at their start alone."""
+    return _without(conf, [*LIVE, *(setting.key for setting in table if setting.live)])
+
+
+def _without(level: Mapping[str, Any], keys: Iterable[Key]) -> dict[str, Any]:
+    keys = list(keys)
+    kept = {}
+    for name, value in level.items():
+        matching = [key[1:] for key in keys if key[0] in (name, ANY)]
+        if () in matching:
+            continue
+        rest = _without(value, matching) if matching and isinstance(value, Mapping) else value
+        if rest or rest == value:  # nothing that there is for a live key alone
+            kept[name] = rest
+    return kept
