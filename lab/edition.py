@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from lab.smoketest import PROGRAMS
+
 
 @dataclass(frozen=True)
 class Edition:
@@ -28,7 +30,7 @@ class Edition:
     asks_again = r"[Rr]etype new password: "
 
 
-_SMOKETEST = "sh -c 'for t in /usr/libexec/vyos/tests/smoke/cli/test_*zerotier.py; do $t || exit; done'"
+_SMOKETEST = f"sh -c '{' && '.join(PROGRAMS)}'"
 DEBIAN = Edition("debian", "admin", "admin", True, r"admin@\w+:[^\n$]*\$ ?", r"admin@\w+# ?", _SMOKETEST, "/dev/vda", True)
 VYOS = Edition(
     "vyos", "vyos", "vyos", False, r"vyos@\w+:[^\n$]*\$ ?", r"vyos@\w+# ?", _SMOKETEST, "/dev/vda", False,

@@ -17,7 +17,7 @@ from lab.lab import Lab
 from lab.nat import FLUSH_CONNTRACK
 from lab.process import LabError, run, wait
 from lab.router import Router
-from lab.scenario import connect, loopback, loopback6, reach
+from lab.scenario import connect, loopback, loopback6, reach, resident
 
 TRANSIT4, TRANSIT6 = "10.14.0.0/26", "2001:db8:14::/122"  # room for 16 instances
 PRIMARY_PORT = 9993
@@ -44,12 +44,11 @@ def read(path):
         return ""
 
 def measure(pid, state):
-    memory = [int(line.split()[1]) for line in read(f"/proc/{pid}/status").splitlines() if line.startswith("VmRSS")]
     try:
         files = len(os.listdir(f"/proc/{pid}/fd"))
     except OSError:
         files = 0
-    return {"pid": pid, "state": state, "fds": files, "rss": sum(memory)}
+    return {"pid": pid, "state": state, "fds": files, "status": read(f"/proc/{pid}/status")}
 
 def units():
     names = ("zerotier-pathd.service", "zerotier-multi@*.service")
@@ -128,8 +127,8 @@ class Look:
             "next hops": len(self.data["nexthops"]),
             "routes": len(self.data["routes"]),
             "nft tables": len(self.data["tables"]),
-            "RSS of pathd": self.data["pathd"]["rss"],
-            "RSS of an instance": max((m["rss"] for m in units), default=0),
+            "RSS of pathd": resident(self.data["pathd"]["status"]),
+            "RSS of an instance": max((resident(m["status"]) for m in units), default=0),
         }
 
 

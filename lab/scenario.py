@@ -158,6 +158,21 @@ def cpu_seconds(router: Router, pids: Iterable[int]) -> dict[int, float]:
     return found
 
 
+def resident(status: str) -> int:
+    """Resident memory in KiB out of the text of ``/proc/PID/status``; 0 of a process that is gone."""
+    return int((status.partition("VmRSS:")[2].split() or ["0"])[0])
+
+
+def memory(router: Router, pid: int | str) -> int:
+    """Resident memory of a process, KiB."""
+    return resident(router.read(f"/proc/{pid}/status"))
+
+
+def main_pid(router: Router, unit: str) -> int:
+    """PID of the main process of a unit; 0 while it does not run."""
+    return int(router.run(["systemctl", "show", "--property=MainPID", "--value", unit]).stdout)
+
+
 def iperf(
     client: Router | Lan, server: Router | Lan, *, flows: int, seconds: int, source: str, target: str, port: int = 20000
 ) -> dict[str, Any]:

@@ -92,11 +92,3 @@ def payloads_of(capture: Path) -> list[bytes]:
         if len(frame) > 42 and frame[12:14] == b"\x08\x00" and frame[23] == 17:
             found.append(frame[42 : 34 + struct.unpack_from(">H", frame, 38)[0]])
     return found
-
-
-def checksum(data: bytes) -> bytes:
-    """Of the Internet (RFC 1071)."""
-    total = sum(struct.unpack(f">{(len(data) + 1) // 2}H", data + bytes(len(data) % 2)))
-    while total >> 16:
-        total = (total & 0xFFFF) + (total >> 16)
-    return struct.pack(">H", ~total & 0xFFFF)

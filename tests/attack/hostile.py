@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import re
 import subprocess
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from functools import cache
 from typing import Any
 
-from lab import Router
+from lab import Router, scenario
 
 # Sends the frames of standard input, each as hexadecimal digits behind its device.
 _SEND = """
@@ -121,10 +120,7 @@ def link_local(router: Router, device: str) -> str:
 
 def memory(router: Router, unit: str) -> int:
     """Bytes that the main process of a unit has in memory."""
-    pid = router.run(["systemctl", "show", "--value", "--property=MainPID", unit]).stdout.strip()
-    found = re.search(r"VmRSS:\s+(\d+) kB", router.read(f"/proc/{pid}/status"))
-    assert found
-    return int(found[1]) * 1024
+    return scenario.memory(router, scenario.main_pid(router, unit)) * 1024
 
 
 _SETTINGS = """

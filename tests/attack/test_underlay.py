@@ -5,20 +5,21 @@ What a neighbour on the underlay sees he may repeat and change: node addresses s
 
 from __future__ import annotations
 
-import ipaddress
 import json
 import struct
 import time
 from collections.abc import Callable, Iterator
+from ipaddress import ip_address
 from pathlib import Path
 
 import pytest
-from tests.attack.attacker import PACKETS_MOST, Attacker, checksum, payloads_of
+from tests.attack import packets
+from tests.attack.attacker import PACKETS_MOST, Attacker, payloads_of
 from tests.attack.settings import Attack
 
 from lab import Lab, Router
 from lab.process import wait
-from lab.scenario import iperf, loopback, loopback6, processes, reach, status
+from lab.scenario import iperf, loopback, loopback6, memory, processes, reach, status
 
 PORT, INSTANCE = 9993, 1
 TRANSIT = "10.14.0.2"  # R2's address on the path of that instance
@@ -73,9 +74,7 @@ class without:  # noqa: N801 (reads as words)
 
 def memory_mb(router: Router) -> float:
     """Resident memory of the attacked instance."""
-    pid = processes(router)[INSTANCE]
-    line = next(line for line in router.read(f"/proc/{pid}/status").splitlines() if line.startswith("VmRSS"))
-    return int(line.split()[1]) / 1024
+    return memory(router, processes(router)[INSTANCE]) / 1024
 
 
 def down(router: Router) -> list[str]:
@@ -177,30 +176,13 @@ def test_genuine_packets_that_were_changed_on_the_way_do_nothing(
 
 def too_big(r1: Router, r2: Router, family: int) -> list[bytes]:
     """What a router between them would send R1 if its line took 552 or 1280 bytes: about UDP, and about an echo."""
-    here, there = (r.underlay4 if family == 4 else r.underlay6 for r in (r1, r2))
-    own, far = ipaddress.ip_address(here).packed, ipaddress.ip_address(there).packed
-    echo, icmp = (8, 1) if family == 4 else (128, 58)
-    quoted = [(17, struct.pack(">HHHH", PORT, PORT, 1440, 0)), (icmp, struct.pack(">BBHHH", echo, 0, 0, 1, 1))]
-    packets = []
-    for protocol, head in quoted:
-        if family == 4:
-            inner = ip4(own, far, protocol, head, length=1460)
-            body = struct.pack(">BBHHH", 3, 4, 0, 0, 552) + inner
-            body = body[:2] + checksum(body) + body[4:]
-            packets.append(ip4(bytes([*own[:3], 99]), own, 1, body))
-        else:
-            inner = struct.pack(">IHBB", 6 << 28, 1440, protocol, 64) + own + far + head
-            source = own[:-1] + b"\x99"
-            body = struct.pack(">BBHI", 2, 0, 0, 1280) + inner
-            pseudo = source + own + struct.pack(">II", len(body), 58)
-            body = body[:2] + checksum(pseudo + body) + body[4:]
-            packets.append(struct.pack(">IHBB", 6 << 28, len(body), 58, 255) + source + own + body)
-    return packets
-
-
-def ip4(source: bytes, target: bytes, protocol: int, body: bytes, length: int | None = None) -> bytes:
-    head = struct.pack(">BBHIBBH", 0x45, 0, length or 20 + len(body), 0, 64, protocol, 0) + source + target
-    return head[:10] + checksum(head) + head[12:] + body
+    own, far = (r.underlay4 if family == 4 else r.underlay6 for r in (r1, r2))
+    between, rest = str(ip_address(own) - int(ip_address(own)) % 256 + 99), bytes(1432)
+    echo = packets.icmp(own, far, struct.pack(">BBHHH", 8 if family == 4 else 128, 0, 0, 1, 1) + rest)
+    head, quoted = (struct.pack(">BBHHH", 3, 4, 0, 0, 552), 28) if family == 4 else (struct.pack(">BBHI", 2, 0, 0, 1280), 48)
+    # A router quotes the head of the packet and eight bytes.
+    about = (packets.udp(own, far, PORT, rest), echo)
+    return [packets.icmp(between, own, head + packet[:quoted], 255) for packet in about]
 
 
 def counters(router: Router, family: int) -> tuple[int, int]:

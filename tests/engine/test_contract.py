@@ -23,6 +23,7 @@ from pathlib import Path
 import pytest
 
 from lab.process import run, wait
+from lab.scenario import resident
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 ENGINE = os.environ.get("ENGINE", "ztnode")
@@ -562,8 +563,7 @@ def test_it_works_with_the_two_capabilities_alone(engine: str, hosts: tuple[Host
 def test_it_stays_small(pair: Callable[..., tuple[Node, Node]]) -> None:
     a, _b = pair()
     (pid,) = [p for p in a.pids() if Path(f"/proc/{p}/comm").read_text().strip() != "ip"]
-    memory = next(line for line in Path(f"/proc/{pid}/status").read_text().splitlines() if line.startswith("VmRSS"))
-    assert int(memory.split()[1]) < 40_000
+    assert 0 < resident(Path(f"/proc/{pid}/status").read_text()) < 40_000
 
 
 @only_ours

@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 
 from lab import Lab, Router
-from lab.scenario import iperf, loopback, mbit, member_bytes, paths_up, processes, reach, shares, status
+from lab.scenario import iperf, loopback, main_pid, mbit, member_bytes, memory, paths_up, processes, reach, shares, status
 from lab.process import wait
 
 PORTS = [9993, 9994, 9995, 9996]
@@ -102,9 +102,7 @@ def test_the_underlay_sees_no_plaintext(lab: Lab, pair: list[Router], tmp_path: 
 
 def test_the_daemon_is_small_and_the_units_run_with_few_rights(pair: list[Router]) -> None:
     router = pair[0]
-    pid = router.run(["systemctl", "show", "--property=MainPID", "--value", "zerotier-pathd"]).stdout.strip()
-    memory = next(line for line in router.read(f"/proc/{pid}/status").splitlines() if line.startswith("VmRSS"))
-    assert int(memory.split()[1]) < 30_000
+    assert 0 < memory(router, main_pid(router, "zerotier-pathd")) < 30_000
     for unit, most in (("zerotier-multi@zt0-1.service", 3.0), ("zerotier-pathd.service", 3.0)):
         lines = router.run(["systemd-analyze", "security", "--no-pager", unit]).stdout.splitlines()
         exposure = next(line for line in lines if "Overall exposure level" in line)
