@@ -158,10 +158,11 @@ def parse_bundle(name: str, tree: ConfigTree) -> Bundle:
 
 def _planet(top: _Reader) -> str | None:
     """Private roots; a text is looked into here, a file when the router is."""
-    text = top.tree.get("planet")
+    text: str | None = top.tree.get("planet")
+    if text is None or world.is_path(text):
+        return text
     try:
-        if text is not None and not world.is_path(text):
-            world.from_text(text)
+        world.from_text(text)
     except ValueError as error:
         top.problem(f"planet {shown(text)}", f"is no planet ({error}); {PLANET_REMEDY}")
     return text

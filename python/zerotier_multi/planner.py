@@ -7,7 +7,7 @@ import ipaddress
 from collections.abc import Iterable, Sequence
 
 from zerotier_multi import names
-from zerotier_multi.bundle import Bundle, Remote
+from zerotier_multi.bundle import AUTO, Bundle, Remote
 from zerotier_multi.cpu import Topology, performance_cores, place, placement_order
 from zerotier_multi.identity import mac_on_network
 from zerotier_multi.plan import GroupPlan, HealthPlan, InstancePlan, PathPlan, PeerPlan, Plan, RoutePlan, SettingPlan
@@ -92,12 +92,13 @@ def make_plan(
 
 def _pins(bundle: Bundle, topology: Topology, count: int, offset: int) -> list[tuple[int, ...]]:
     """CPUs of instance 1, 2, …; an empty tuple where it is not pinned."""
-    if bundle.affinity == "none":
-        pins: list[tuple[int, ...]] = [()] * count
-    elif bundle.affinity == "auto":
+    pins: list[tuple[int, ...]]
+    if isinstance(bundle.affinity, tuple):
+        pins = [(cpu,) for cpu in place(bundle.affinity, count)]
+    elif bundle.affinity == AUTO:
         pins = [(cpu,) for cpu in place(placement_order(topology), count, offset)]
     else:
-        pins = [(cpu,) for cpu in place(tuple(bundle.affinity), count)]
+        pins = [()] * count
     return [bundle.override(k).cpus or pin for k, pin in enumerate(pins, start=1)]
 
 
@@ -208,4 +209,4 @@ def _without(prefix: IPNetwork, address: IPAddress) -> Iterable[IPNetwork]:
     """What of a prefix is left without an address."""
     if prefix.version != address.version or address not in prefix:
         return (prefix,)
-    return sorted(prefix.address_exclude(ipaddress.ip_network(address)))  # type: ignore[arg-type,type-var]
+    return sorted(prefix.address_exclude(ipaddress.ip_network(address)))  # type: ignore[arg-type]
