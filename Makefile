@@ -28,7 +28,7 @@ ENGINE ?= ztnode
 DEBS := build/debs
 BRANCH ?= rolling
 SECONDS ?= 1800
-TOOLS := $(shell cat lab/host-packages.txt) build-essential debhelper dh-python gnupg gpgv grub-common libjansson-dev \
+TOOLS := $(shell cat lab/host-packages.txt) build-essential cppcheck debhelper dh-python gnupg gpgv grub-common libjansson-dev \
 	libmicrohttpd-dev minisign openssh-client pkgconf python3 python3-cryptography python3-hypothesis python3-lxml python3-pip \
 	python3-prompt-toolkit python3-pytest python3-rich python3-systemd shellcheck tmux
 export PYTHONPATH := python:packages/ztsh:.
@@ -78,7 +78,7 @@ lab: debs
 	@$(PYTHON) -m lab up --routers 2 --debs $(DEBS)/*.deb
 
 # Linters from PyPI are pinned; what Debian has comes from there.
-CHECKERS := build/check
+CHECKERS := $(CURDIR)/build/check
 $(CHECKERS)/.installed: check-requirements.txt | build tools
 	@rm -rf $(CHECKERS) && $(PYTHON) -m pip --quiet --disable-pip-version-check install --no-warn-script-location --require-hashes \
 		--only-binary=:all: --root-user-action=ignore --target $(CHECKERS) --requirement $<
@@ -89,6 +89,7 @@ check: $(CHECKERS)/.installed
 	@PYTHONPATH=$(CHECKERS) $(PYTHON) -m mypy --no-error-summary
 	@git grep -lI -E '^#!(/usr)?/bin/(env )?(ba|da)?sh' -- ':!*.md' | xargs shellcheck
 	@git ls-files -z | PYTHONPATH=$(CHECKERS) xargs -0 $(PYTHON) -m codespell_lib
+	@PYTHONPATH=$(CHECKERS) PATH=$(CHECKERS)/bin:$$PATH $(MAKE) --silent -C packages/ztnode check
 
 test: debs
 	ENGINE=$(ENGINE) $(PYTHON) -m pytest $(PYTEST_ARGS) tests
