@@ -16,6 +16,7 @@ USAGE = """usage: ztsh                       the shell: op mode, and 'configure'
        ztsh script FILE|-         conf mode lines from a file or standard input
        ztsh cfg COMMAND [WORDS]   conf mode for scripts: begin, set, delete, commit, save, end
        ztsh boot                  carry out the saved configuration (ztsh-boot.service)
+       ztsh -h | --help | -v | --version
 """
 
 
@@ -130,6 +131,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return shell()
         if words[0] in ("-h", "--help"):
             print(USAGE, end="")
+            return 0
+        if words[0] in ("-v", "--version"):
+            from ztsh.version import VERSION
+
+            print(f"ztsh {VERSION}")
             return 0
         from ztsh.opmode import OpMode
         from ztsh.words import Line

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import logging
 import sys
+from collections.abc import Sequence
 
 from zerotier_multi.pathd.daemon import Daemon
+from zerotier_multi.version import VERSION
 
 
 class _Journal(logging.Formatter):
@@ -17,8 +19,18 @@ class _Journal(logging.Formatter):
         return f"<{self._LEVELS.get(record.levelno, 3)}>{super().format(record)}"
 
 
-def main() -> int:
+USAGE = """usage: zerotier_multi.pathd                   run the daemon, as zerotier-pathd.service does
+       zerotier_multi.pathd -h | --help | -v | --version
+"""
+
+
+def main(arguments: Sequence[str]) -> int:
     """Run the daemon."""
+    if arguments:
+        asked = arguments[0] in ("-h", "--help", "-v", "--version")
+        text = f"zerotier-pathd {VERSION}\n" if arguments[0] in ("-v", "--version") else USAGE
+        print(text, end="", file=sys.stdout if asked else sys.stderr)
+        return 0 if asked else 2
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(_Journal("%(message)s"))
     logging.basicConfig(level=logging.INFO, handlers=[handler])
@@ -27,4 +39,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))
