@@ -30,6 +30,10 @@ def _own_places(tmp_path_factory: pytest.TempPathFactory) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    try:
+        import tests.attack.settings  # noqa: F401 - whose first import reads the environment
+    except ValueError as problem:
+        raise pytest.UsageError(str(problem)) from None
     config.addinivalue_line("markers", "only_ztnode: what ztnode does and zerotier-one does otherwise (docs/engine.md)")
     config.addinivalue_line("markers", "both_engines: needs zerotier-one beside ztnode, so one on PATH")
 

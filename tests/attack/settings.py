@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import os
 import random
+import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -30,11 +32,19 @@ class Attack:
         return long if self.long else short
 
 
-def from_environment() -> Attack:
-    """Short runs repeat one seed, so that CI fails for changes alone; long ones throw another each time."""
-    long = os.environ.get("ATTACK") == "long"
-    seed = os.environ.get("SEED") or (random.SystemRandom().randrange(1 << 32) if long else 1)
-    return Attack(int(seed), long, float(os.environ.get("SECONDS") or 1800))
+def from_environment(environment: Mapping[str, str]) -> Attack:
+    """Short runs repeat one seed, so that CI fails for changes alone; long ones throw another each time.
+
+    Raises :class:`ValueError` with a sentence.
+    """
+    long = environment.get("ATTACK") == "long"
+    seed = environment.get("SEED") or str(random.SystemRandom().randrange(1 << 32) if long else 1)
+    seconds = environment.get("SECONDS") or "1800"
+    if not re.fullmatch(r"-?[0-9]{1,18}", seed):
+        raise ValueError(f"SEED={seed} is not a whole number; give the one that a run has printed")
+    if not re.fullmatch(r"[0-9]{1,9}(\.[0-9]+)?", seconds):
+        raise ValueError(f"SECONDS={seconds} is not a number of seconds; give one such as 1800")
+    return Attack(int(seed), long, float(seconds))
 
 
-ATTACK = from_environment()
+ATTACK = from_environment(os.environ)
