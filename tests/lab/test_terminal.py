@@ -44,7 +44,7 @@ def test_the_example_from_login_to_reboot(router: Router, admin: Terminal) -> No
     admin.wait("# set interfaces zerotier zt0 instance")
     admin.press("<TAB>")
     screen = admin.wait("# set interfaces zerotier zt0 instance")
-    assert "Possible completions:\n+> instance             What differs for one instance\n   instances " in screen
+    assert "Possible completions:\n+> instance             Settings of one instance\n   instances " in screen
     admin.press("s ?")
     screen = admin.wait("# set interfaces zerotier zt0 instances")
     assert "   <1-32>               Number of instances\n   auto                 One per performance core" in screen
