@@ -5,6 +5,7 @@
 # make test-attack          all of tests/attack at length: from the underlay, the far end and a local user; SECONDS=1800 SEED=1
 # make smoketest            the smoketests in VyOS's style, on a router of the lab
 # make reference            writes docs/cli-reference.rst and tests/vyos/golden from the XML definitions
+# make changelogs           writes the packages' changelogs from CHANGELOG.md
 # make debs                 the Debian packages, in build/debs
 # make iso                  the live image of the Debian edition, in build/iso (docs/live-image.md)
 # make check-iso            boots that image (or ISO=FILE) in QEMU under BIOS and UEFI, and two of it with traffic
@@ -34,7 +35,7 @@ TOOLS := $(shell cat lab/host-packages.txt) build-essential cppcheck debhelper d
 export PYTHONPATH := python:packages/ztsh:.
 export PYTHONDONTWRITEBYTECODE := 1
 
-.PHONY: bench-uplinks check demo test test-attack test-faults smoketest reference check-vyos-interface debs lab fuzz bench-engines bench-shell bench-faults bench-roaming bench-probes bench-chaos iso iso-vyos vyos-packages check-iso test-image tools clean check-root
+.PHONY: bench-uplinks changelogs check demo test test-attack test-faults smoketest reference check-vyos-interface debs lab fuzz bench-engines bench-shell bench-faults bench-roaming bench-probes bench-chaos iso iso-vyos vyos-packages check-iso test-image tools clean check-root
 
 check-root:
 	@[ "$$(id -u)" = 0 ] || { echo "make: this needs root; use sudo"; exit 1; }
@@ -123,6 +124,9 @@ reference: tools
 	@$(PYTHON) -m ztsh.reference interface-definitions op-mode-definitions >build/cli-reference.rst
 	@mv build/cli-reference.rst docs/cli-reference.rst
 	@rm -rf tests/vyos/golden && $(PYTHON) -m ztsh.templates interface-definitions op-mode-definitions tests/vyos/golden >/dev/null
+
+changelogs:
+	@$(PYTHON) packages/changelogs
 
 # VYOS="sagitta=DIR circinus=DIR@REVISION ...": checkouts of vyos-1x, or repositories and a revision.
 check-vyos-interface:
