@@ -24,8 +24,9 @@ from rich.console import Console
 from rich.table import Table
 
 from lab import Lab, LabError, Router, faults
-from lab.faults import FAULTS, POWER, Fault, Link, Traffic, Witness, look, own_config_disk
+from lab.faults import FAULTS, POWER, Fault, own_config_disk
 from lab.flows import PERIOD
+from lab.link import Link, Traffic, Witness, look
 
 INSTANCES, FLOWS = 4, 16
 CONVERGE, LONGEST_HOLD = 30.0, 60.0  # seconds

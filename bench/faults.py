@@ -16,7 +16,7 @@ import statistics
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -24,7 +24,9 @@ from rich.console import Console
 from rich.table import Table
 
 from lab import Lab, Router
+from lab.faults import CUT_BOTH, CUT_IN, CUT_OUT, KILL, RESTART, STOP, Fault
 from lab.flows import Flows
+from lab.link import Link
 from lab.scenario import connect, loopback, loopback6, processes, wait_paths
 
 INSTANCES, FLOWS, DEAD, BUCKETS = 4, 32, 2, 128
@@ -35,59 +37,24 @@ TRANSIT = ("10.14.0.0/28", "2001:db8:14::/124")
 
 
 @dataclass(frozen=True)
-class Fault:
-    """A way for path 2 to die, and the way back."""
+class Death:
+    """A fault that path 2 dies by, and what the flows that are hit may notice."""
 
     name: str
-    strike: Callable[[Router, Router], None]
-    mend: Callable[[Router, Router], None]
+    fault: Fault
     limit: float | None  # seconds, p95 of the gaps of the flows that are hit; None: they must lose nothing
+    far: bool = False  # it strikes at the far end
 
 
-def _signal(number: str, far: bool) -> Callable[[Router, Router], None]:
-    def call(near_router: Router, far_router: Router) -> None:
-        router = far_router if far else near_router
-        router.run(["systemctl", "kill", "--kill-whom=main", f"--signal={number}", f"zerotier-multi@zt0-{DEAD}.service"])
-
-    return call
-
-
-def _nothing(_near: Router, _far: Router) -> None:
-    return
-
-
-def _cut(hook: str, far: bool) -> Callable[[Router, Router], None]:
-    """Drop what the instance's port sends or gets."""
-    port = 9993 + DEAD - 1
-    match = {"output": f"udp sport {port}", "input": f"udp dport {port}"}
-
-    def call(near_router: Router, far_router: Router) -> None:
-        router = far_router if far else near_router
-        hooks = ("input", "output") if hook == "both" else (hook,)
-        rules = "".join(f"chain {h} {{ type filter hook {h} priority 0; {match[h]} drop; }}\n" for h in hooks)
-        router.run(["nft", "-f", "-"], text_input=f"table inet fault {{\n{rules}}}\n")
-
-    return call
-
-
-def _uncut(near: Router, far: Router) -> None:
-    for router in (near, far):
-        router.run(["nft", "delete", "table", "inet", "fault"], check=False)
-
-
-def _restart(near: Router, _far: Router) -> None:
-    near.run(["ztsh", "restart", "zerotier", "zt0", "instance", str(DEAD)])
-
-
-FAULTS = [
-    Fault("SIGKILL of an instance here", _signal("KILL", False), _nothing, 0.300),
-    Fault("SIGKILL of an instance at the far end", _signal("KILL", True), _nothing, 0.900),
-    Fault("SIGSTOP here", _signal("STOP", False), _signal("CONT", False), 0.900),
-    Fault("SIGSTOP at the far end", _signal("STOP", True), _signal("CONT", True), 0.900),
-    Fault("underlay cut both ways", _cut("both", False), _uncut, 0.900),
-    Fault("underlay cut one way, from here", _cut("output", False), _uncut, 0.900),
-    Fault("underlay cut one way, to here", _cut("input", False), _uncut, 0.900),
-    Fault("restart on purpose", _restart, _nothing, None),
+DEATHS = [
+    Death("SIGKILL of an instance here", KILL, 0.300),
+    Death("SIGKILL of an instance at the far end", KILL, 0.900, far=True),
+    Death("SIGSTOP here", STOP, 0.900),
+    Death("SIGSTOP at the far end", STOP, 0.900, far=True),
+    Death("underlay cut both ways", CUT_BOTH, 0.900),
+    Death("underlay cut one way, from here", CUT_OUT, 0.900),
+    Death("underlay cut one way, to here", CUT_IN, 0.900),
+    Death("restart on purpose", RESTART, None),
 ]
 
 
@@ -104,8 +71,10 @@ class Outcome:
     others: int = 0
 
 
-def run(near: Router, far: Router, family: int, fault: Fault, first: int, outcome: Outcome) -> None:
+def run(link: Link, family: int, death: Death, first: int, outcome: Outcome) -> None:
     """One run: flows, death, what they saw; afterwards all paths are back."""
+    near, far = link.routers
+    victim = link.routers[death.far]
     addresses = (FAMILIES[family](near), FAMILIES[family](far))
     flows = Flows(near, far, FLOWS, first=first, addresses=addresses)
     device = f"zt0p{DEAD}"
@@ -113,7 +82,7 @@ def run(near: Router, far: Router, family: int, fault: Fault, first: int, outcom
         before = flows.devices
         time.sleep(0.5)  # traffic before the fault; its length is part of the method
         struck = time.monotonic()
-        fault.strike(near, far)
+        death.fault.strike(link, victim, DEAD)
         time.sleep(2.0)  # and after it
         seen = flows.end()
     finally:
@@ -122,7 +91,7 @@ def run(near: Router, far: Router, family: int, fault: Fault, first: int, outcom
     after = during.devices
     during.kill()
     back_at = [at for router in (near, far) for at in _returns(router, family, struck)]
-    fault.mend(near, far)
+    death.fault.mend(link, victim, DEAD)
     outcome.returns += len(back_at)
     for (there, back), flow, now in zip(before, seen, after, strict=True):
         on_return = sum(any(abs(at - moment) < AROUND for moment in back_at) for at in flow.missing)
@@ -196,14 +165,14 @@ def markdown(rows: Sequence[Sequence[str]]) -> str:
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
-def row(fault: Fault, family: int, outcome: Outcome) -> list[str]:
+def row(death: Death, family: int, outcome: Outcome) -> list[str]:
     """What the runs of a fault came to, in words."""
     times = (statistics.median(outcome.gaps), percentile(outcome.gaps, 0.95), max(outcome.gaps))
-    limit = f"{fault.limit * 1e3:.0f}" if fault.limit else "no loss"
+    limit = f"{death.limit * 1e3:.0f}" if death.limit else "no loss"
     counts = (
         outcome.hit_lost, outcome.others, outcome.others_lost, outcome.others_moved, outcome.returns, outcome.lost_on_return
     )  # fmt: skip
-    return [fault.name, f"IPv{family}", str(len(outcome.gaps)), *(f"{t * 1e3:.0f}" for t in times), limit, *map(str, counts)]
+    return [death.name, f"IPv{family}", str(len(outcome.gaps)), *(f"{t * 1e3:.0f}" for t in times), limit, *map(str, counts)]
 
 
 def main() -> int:
@@ -219,24 +188,25 @@ def main() -> int:
     for title in HEADERS:
         table.add_column(title, justify="left" if title in HEADERS[:2] else "right")
     good = True
-    chosen = [f for n, f in enumerate(FAULTS, start=1) if not arguments.only or n in arguments.only]
+    chosen = [death for n, death in enumerate(DEATHS, start=1) if not arguments.only or n in arguments.only]
     with Lab(arguments.debs) as lab:
         near, far = lab.add_routers(["R1", "R2"])
+        link = Link(lab, near, far, INSTANCES)
         connect([near, far], INSTANCES, transit=TRANSIT, families=tuple(FAMILIES))
         for router in (near, far):
             router.must_configure("set interfaces zerotier zt0 balance resilient idle-timer 1")
         numbers = itertools.count()
-        for family, fault in itertools.product(FAMILIES, chosen):
+        for family, death in itertools.product(FAMILIES, chosen):
             outcome = Outcome()
             for number in range(arguments.runs):
                 # Buckets that are in use stay where they are, so every run has flows of its own.
-                run(near, far, family, fault, 20000 + FLOWS * next(numbers), outcome)
-                print(f"IPv{family}, {fault.name}: {number + 1}/{arguments.runs}", file=sys.stderr)
+                run(link, family, death, 20000 + FLOWS * next(numbers), outcome)
+                print(f"IPv{family}, {death.name}: {number + 1}/{arguments.runs}", file=sys.stderr)
             worst = percentile(outcome.gaps, 0.95)
-            good &= worst <= fault.limit if fault.limit is not None else outcome.hit_lost == 0
+            good &= worst <= death.limit if death.limit is not None else outcome.hit_lost == 0
             good &= outcome.others_lost == outcome.others_moved == 0
             good &= outcome.lost_on_return <= LOST_ON_RETURN[family]
-            rows.append(row(fault, family, outcome))
+            rows.append(row(death, family, outcome))
             table.add_row(*rows[-1])
         engine = Path(near.run(["readlink", f"/proc/{processes(near)[1]}/exe"]).stdout.strip()).name
     Console(width=160).print(table)

@@ -20,7 +20,8 @@ from zerotier_multi.pathd.probe.prober import Prober, Target
 
 from lab import Lab, Router
 from lab import faults
-from lab.faults import Fault, Link, Traffic, Witness, deviations, look, wait_fallen, wait_reborn
+from lab.faults import Fault, wait_fallen, wait_reborn
+from lab.link import Link, Traffic, Witness, deviations, look
 from tests.lab.conftest import ENGINE
 
 GAP = 2.0  # seconds that a flow may pause when its path dies; 0.65 is usual

@@ -13,7 +13,7 @@ import pytest
 from tests.lab.conftest import ENGINE
 
 from lab import Lab, Router
-from lab.faults import TRANSIT4, TRANSIT6
+from lab.link import TRANSIT4, TRANSIT6
 from lab.lan import Lan
 from lab.nat import Nat
 from lab.scenario import example, identity_lines, loopback, loopback6, wait_paths
