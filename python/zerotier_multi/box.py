@@ -100,7 +100,7 @@ def taken_ports(ports: Iterable[int]) -> dict[int, str]:
     for port in ports:
         for kind, name in ((socket.SOCK_DGRAM, "UDP"), (socket.SOCK_STREAM, "TCP")):
             if any(not _can_bind(family, kind, port) for family in (socket.AF_INET, socket.AF_INET6)):
-                found[port] = f"another program has {name} port {port}"
+                found[port] = f"another program uses {name} port {port}"
                 break
     return found
 

@@ -64,7 +64,7 @@ def _vrf(bundle: Bundle) -> Iterable[Problem]:
     """Bundles, members and VRFs are devices of one router, so no two may share a name."""
     if bundle.vrf and names.is_our_device(bundle.vrf):
         yield Problem(
-            f"{bundle.path} vrf {bundle.vrf}", "is a name for devices of bundles; use a VRF that is not named zt and a number"
+            f"{bundle.path} vrf {bundle.vrf}", "is a device name of bundles; choose a VRF name other than ztN and ztNpK"
         )
 
 
@@ -73,7 +73,7 @@ def _weights(bundle: Bundle, numbers: Sequence[int]) -> Iterable[Problem]:
     fixed = [k for k in numbers if bundle.weight(k) != bundle.default_weight]
     if bundle.weights == "auto" and fixed:
         weight = f"instance {fixed[0]} weight {bundle.weight(fixed[0])}"
-        yield Problem(f"{bundle.path} balance weights auto", f"{weight} is fixed; delete it, or set balance weights static")
+        yield Problem(f"{bundle.path} balance weights auto", f"conflicts with {weight}; delete that weight or set balance weights static")
 
 
 def _networks(bundle: Bundle, numbers: Sequence[int]) -> Iterable[Problem]:
@@ -81,7 +81,7 @@ def _networks(bundle: Bundle, numbers: Sequence[int]) -> Iterable[Problem]:
         yield Problem(f"{bundle.path} instance", "every instance is disabled; disable the bundle instead")
     missing = [k for k in numbers if bundle.network(k) is None]
     if missing and bundle.network_id is None and len(missing) == len(numbers):
-        yield Problem(f"{bundle.path} network-id", "is missing; set it to the 16 hexadecimal digits of the network")
+        yield Problem(f"{bundle.path} network-id", "is missing; set the 16 hexadecimal digits of the network")
     else:
         for k in missing:
             yield Problem(f"{bundle.path} instance {k} network-id", "is missing; set it here or for the whole bundle")
@@ -100,7 +100,7 @@ def _ports(bundle: Bundle, numbers: Sequence[int]) -> Iterable[Problem]:
         yield Problem(
             _port_path(bundle, last),
             f"instance {last} would need port {highest}, above 65535; "
-            f"start at {65536 - len(numbers)} or below, or run fewer instances",
+            f"set {65536 - len(numbers)} or lower, or run fewer instances",
         )
     yield from _same_port([bundle], {bundle.name: numbers})
 
@@ -113,7 +113,7 @@ def _same_port(bundles: Iterable[Bundle], numbers: Mapping[str, Sequence[int]]) 
             if port in users:
                 yield Problem(
                     _port_path(bundle, k),
-                    f"instance {user} would use port {port} of instance {users[port]}; give one of them another port",
+                    f"instance {user} would use port {port}, as instance {users[port]} does; change one of the two ports",
                 )
             users.setdefault(port, user)
 
@@ -136,12 +136,12 @@ def _transit(bundle: Bundle, count: int) -> Iterable[Problem]:
             yield Problem(
                 f"{base} site {bundle.site}",
                 f"a /{transit.subnet_length} has only hosts 1 to {transit.sites}; "
-                f"choose one of those or a shorter subnet-length",
+                f"choose one of these or a shorter subnet-length",
             )
     if bundle.transits and bundle.site is None:
         yield Problem(f"{base} site", "is missing; set this router's host number in every transit subnet")
     if bundle.remotes and not bundle.transits:
-        yield Problem(f"{base} prefix", "is missing; remotes are reached through it")
+        yield Problem(f"{base} prefix", "is missing; set it, because remotes are reached through it")
 
 
 def _remotes(bundle: Bundle) -> Iterable[Problem]:
@@ -154,17 +154,17 @@ def _remotes(bundle: Bundle) -> Iterable[Problem]:
         where = f"{bundle.path} remote {remote.name}"
         yield from _site(bundle, remote, where, sites)
         if not remote.prefixes:
-            yield Problem(f"{where} prefix", "is missing; name at least one prefix that is reached there")
+            yield Problem(f"{where} prefix", "is missing; set at least one prefix behind this remote")
         for prefix in remote.prefixes:
             at = f"{where} prefix {prefix}"
             if prefix in owners:
-                yield Problem(at, f"remote {owners[prefix]} has it too; keep it at one of them")
+                yield Problem(at, f"is also a prefix of remote {owners[prefix]}; keep it at one of them")
             owners.setdefault(prefix, remote.name)
             if prefix.version == 6 and 6 not in families:
                 yield Problem(at, "needs IPv6 transit; add an IPv6 transit prefix, such as a /120")
             for transit in bundle.transits:
                 if prefix.version == transit.family and prefix.subnet_of(transit.prefix):  # type: ignore[arg-type]
-                    yield Problem(at, f"lies inside transit prefix {transit.prefix}; use another prefix")
+                    yield Problem(at, f"is inside transit prefix {transit.prefix}; use another prefix")
 
 
 def _site(bundle: Bundle, remote: Remote, where: str, sites: dict[int, str]) -> Iterable[Problem]:
@@ -175,9 +175,9 @@ def _site(bundle: Bundle, remote: Remote, where: str, sites: dict[int, str]) -> 
         return
     at = f"{where} site {site}"
     if site == bundle.site:
-        yield Problem(at, "is this router's own site; give the number that the remote has")
+        yield Problem(at, "is the site of this router; set the number of the remote")
     elif site in sites:
-        yield Problem(at, f"remote {sites[site]} has it too; every router needs a number of its own")
+        yield Problem(at, f"is also the site of remote {sites[site]}; give each router its own number")
     sites.setdefault(site, remote.name)
     for transit in bundle.transits:
         if site > transit.sites:
@@ -211,14 +211,14 @@ def _needs_controller_free(bundle: Bundle) -> Iterable[Problem]:
             if (known.endpoints or known.named) and not remote.disabled:
                 yield Problem(
                     f"{bundle.path} remote {remote.name} instance {k} endpoint",
-                    "is for controller-free mode; set controller-free or delete it",
+                    "requires controller-free mode; set controller-free or delete the endpoint",
                 )
 
 
 def _controller_free(bundle: Bundle, numbers: Sequence[int]) -> Iterable[Problem]:
     if bundle.planet is not None:
         yield Problem(
-            f"{bundle.path} planet {shown(bundle.planet)}", "is for a controller's network; delete it or controller-free"
+            f"{bundle.path} planet {shown(bundle.planet)}", "cannot be used in controller-free mode; delete planet or controller-free"
         )
     remotes = [r for r in bundle.remotes if not r.disabled]
     if len(remotes) > MAX_CONTROLLER_FREE_REMOTES:
@@ -232,20 +232,20 @@ def _controller_free(bundle: Bundle, numbers: Sequence[int]) -> Iterable[Problem
         if network.startswith("ff"):
             yield Problem(
                 f"{bundle.path} network-id {network}",
-                "begins with ff, which is an ad-hoc network that anyone may join; choose another",
+                "is an ad-hoc network (it begins with ff), which anybody can join; choose another",
             )
     for remote in remotes:
         for k, known in sorted(remote.instances.items()):
             if (count := len(known.endpoints) + len(known.named)) > MAX_ENDPOINTS:
                 yield Problem(
                     f"{bundle.path} remote {remote.name} instance {k} endpoint",
-                    f"is given {count} times but {MAX_ENDPOINTS} are the most; delete some",
+                    f"has {count} values, more than {MAX_ENDPOINTS}; delete some",
                 )
             if known.identity is None:
                 continue
             at = f"{bundle.path} remote {remote.name} instance {k} identity {known.identity.address}"
             if known.identity.address in seen:
-                yield Problem(at, f"is the identity of {seen[known.identity.address]} too; each instance has its own")
+                yield Problem(at, f"is the identity of {seen[known.identity.address]}; give each instance its own identity")
             seen.setdefault(known.identity.address, f"{remote.name} instance {k}")
             if (bundle.network(k) or "").startswith(known.identity.address):
                 yield Problem(at, f"would be the controller of network {bundle.network(k)}; choose another network-id")
@@ -263,7 +263,7 @@ def check_together(bundles: Sequence[Bundle], topology: Topology) -> list[Proble
                 problems.append(
                     Problem(
                         f"{bundle.path} balance hash-policy {bundle.hash_policy}",
-                        f"{other.name} wants {other.hash_policy} and the router has one policy; make them equal",
+                        f"conflicts with {other.hash_policy} of {other.name}, because the router has one hash policy; set the same in both",
                     )
                 )
     return problems
@@ -278,19 +278,19 @@ def _overlaps(bundle: Bundle, other: Bundle) -> Iterable[Problem]:
             if transit.family == theirs.family and transit.prefix.overlaps(theirs.prefix):
                 yield Problem(
                     f"{bundle.path} transit prefix {transit.prefix}",
-                    f"overlaps {theirs.prefix} of {other.name}; every bundle needs a transit prefix of its own",
+                    f"overlaps {theirs.prefix} of {other.name}; give each bundle its own transit prefix",
                 )
     taken = {a.ip for a in other.addresses}
     for address in bundle.addresses:
         if address.ip in taken:
-            yield Problem(f"{bundle.path} address {address}", f"is on {other.name} too; keep it on one of them")
+            yield Problem(f"{bundle.path} address {address}", f"is also an address of {other.name}; keep it on one of them")
     theirs_prefixes = {p: r.name for r in other.remotes if not r.disabled for p in r.prefixes}
     for remote in bundle.remotes:
         for prefix in remote.prefixes:
             if prefix in theirs_prefixes and not remote.disabled:
                 yield Problem(
                     f"{bundle.path} remote {remote.name} prefix {prefix}",
-                    f"remote {theirs_prefixes[prefix]} of {other.name} has it too; keep it at one of them",
+                    f"is also a prefix of remote {theirs_prefixes[prefix]} of {other.name}; keep it at one of them",
                 )
 
 
@@ -307,18 +307,18 @@ def check_on_box(bundle: Bundle, facts: BoxFacts) -> list[Problem]:
     ]
     if not facts.has_tun:
         problems.append(
-            Problem(bundle.path, "/dev/net/tun is missing, so no TAP can be made; load the kernel module tun")
+            Problem(bundle.path, "/dev/net/tun is missing, so no TAP device can be created; load the kernel module tun")
         )
     if bundle.vrf and bundle.vrf not in facts.vrfs:
-        problems.append(Problem(f"{bundle.path} vrf {bundle.vrf}", "there is no such VRF; set vrf name first"))
+        problems.append(Problem(f"{bundle.path} vrf {bundle.vrf}", f"does not exist; set vrf name {bundle.vrf} first"))
     if bundle.name in facts.vrfs:
-        problems.append(Problem(bundle.path, f"there is a VRF {bundle.name}; rename that or use another number"))
+        problems.append(Problem(bundle.path, "a VRF has the same name; rename the VRF or use another number"))
     if facts.foreign_nexthops:
         first = facts.foreign_nexthops[0]
         problems.append(
             Problem(
                 bundle.path,
-                f"next hop {first} was made by another program inside the id range of this product "
+                f"another program created next hop {first} in the ID range of zerotier-multi "
                 f"({names.NEXTHOP_ID_BASE} and up); remove it with: ip nexthop del id {first}",
             )
         )
@@ -328,8 +328,8 @@ def check_on_box(bundle: Bundle, facts: BoxFacts) -> list[Problem]:
             problems.append(
                 Problem(
                     _port_path(bundle, k),
-                    f"instance {bundle.name}/{k} cannot have port {bundle.port(k)}, {user}; "
-                    f"choose another port or stop that program",
+                    f"instance {bundle.name}/{k} cannot use port {bundle.port(k)}, because {user}; "
+                    f"choose another port or stop the program",
                 )
             )
         fault = facts.home_faults.get((bundle.name, k))
@@ -341,8 +341,8 @@ def check_on_box(bundle: Bundle, facts: BoxFacts) -> list[Problem]:
                 problems.append(
                     Problem(
                         f"{bundle.path} remote {remote.name} instance {k} identity {known.identity.address}",
-                        f"is {facts.own_addresses[known.identity.address]} of this router itself; "
-                        f"give the identity that {remote.name} prints",
+                        f"is the identity of {facts.own_addresses[known.identity.address]} on this router; "
+                        f"set the identity that {remote.name} prints",
                     )
                 )
     return problems
@@ -376,14 +376,14 @@ def warnings(bundle: Bundle, facts: BoxFacts) -> list[str]:
         found.append(f"{bundle.path} instances: {len(numbers)} instances share {len(topology)} CPUs")
     beyond = sorted(k for k in bundle.overrides if k > instance_count(bundle, topology))
     if beyond:
-        found.append(f"{bundle.path} instance {beyond[0]}: there are fewer instances, so it has no effect")
+        found.append(f"{bundle.path} instance {beyond[0]}: it has no effect, because there are fewer instances")
     if bundle.controller_free:
         for remote in bundle.remotes:
             waiting = [k for k in numbers if (known := remote.instances.get(k)) is None or known.identity is None]
             if waiting and not remote.disabled:
                 found.append(
                     f"{bundle.path} remote {remote.name}: no identity for instance "
-                    f"{format_cpu_list(waiting)} yet, so no path there; "
+                    f"{format_cpu_list(waiting)} yet, so there is no path; "
                     f"'show zerotier {bundle.name} identity' on {remote.name} prints it"
                 )
     return found

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-_VERB = re.compile(r"(is|has|contains|needs|lies|begins|overlaps|would) ")
+_VERB = re.compile(r"(is|has|does|cannot|needs|requires|overlaps|conflicts|would) ")
 
 
 @dataclass(frozen=True)
@@ -14,7 +14,7 @@ class Problem:
     """One reason to refuse a commit.
 
     ``path`` is the CLI path with its value (``interfaces zerotier zt0 transit site 5``) and ``text`` says
-    what is wrong and how to mend it. ``str()`` gives the one sentence that a user reads; where the text
+    what is wrong and how to correct it. ``str()`` gives the one sentence that a user reads; where the text
     begins with a verb, the path is its subject.
     """
 

@@ -17,19 +17,19 @@ def problems(bundle: Bundle, numbers: Sequence[int]) -> Iterable[Problem]:
         device = override.source_interface
         if device and names.is_our_device(device):
             yield Problem(
-                f"{where} source-interface {device}", "is a device of a bundle, which carries no underlay; name an uplink, such as eth1"
+                f"{where} source-interface {device}", "is a device of a bundle and cannot be an uplink; set an interface such as eth1"
             )
         elif device and (device == "lo" or device.startswith(TUNNEL_PREFIXES)):
             yield Problem(
-                f"{where} source-interface {device}", "is a tunnel or a loopback, which is never the underlay; name an uplink, such as eth1"
+                f"{where} source-interface {device}", "is a tunnel or loopback device and cannot be an uplink; set an interface such as eth1"
             )
         for family in (4, 6):
             gateways = [gateway for gateway in override.gateways if gateway.version == family]
             if len(gateways) > 1:
-                yield Problem(f"{where} gateway {gateways[1]}", f"{gateways[0]} is one of IPv{family} already; keep one")
+                yield Problem(f"{where} gateway {gateways[1]}", f"conflicts with {gateways[0]}; keep one IPv{family} gateway")
         if override.gateways and not device:
             yield Problem(
-                f"{where} gateway {override.gateways[0]}", "needs the interface that it is reached over; set source-interface"
+                f"{where} gateway {override.gateways[0]}", "requires an uplink; set source-interface"
             )
 
 
@@ -42,7 +42,7 @@ def problems_on_box(bundle: Bundle, numbers: Sequence[int], devices: Mapping[str
             if override.source_interface and owner not in (None, override.source_interface):
                 yield Problem(
                     f"{bundle.path} instance {k} listen-address {address}",
-                    f"is an address of {owner}, not of source-interface {override.source_interface}; delete one of the two",
+                    f"is an address of {owner}, not of source-interface {override.source_interface}; delete one of them",
                 )
 
 
@@ -50,7 +50,7 @@ def warnings(bundle: Bundle, numbers: Sequence[int], devices: Mapping[str, Seque
     """What a user should know although the commit is good: at boot an uplink may come later than the configuration."""
     wanted = [(k, bundle.override(k).source_interface) for k in numbers]
     return [
-        f"{bundle.path} instance {k} source-interface {device}: there is no such interface yet, so the instance waits for it"
+        f"{bundle.path} instance {k} source-interface {device}: the interface does not exist yet; the instance waits for it"
         for k, device in wanted
         if device and device not in devices
     ]

@@ -63,8 +63,8 @@ def test_a_port_that_another_program_has(clean: Router) -> None:
     holder.kill()
     holder.wait()
     assert sentence == (
-        f"{P} primary port 9993: instance zt0/2 cannot have port 9994, another program has UDP port 9994; "
-        "choose another port or stop that program"
+        f"{P} primary port 9993: instance zt0/2 cannot use port 9994, because another program uses UDP port 9994; "
+        "choose another port or stop the program"
     )
     clean.must_configure(good(clean))
 
@@ -118,7 +118,7 @@ def test_a_full_disk_is_named_and_the_next_commit_mends_it(clean: Router) -> Non
 def test_no_tun_device(clean: Router) -> None:
     clean.run(["sh", "-c", "mkdir -p /tmp/none && mount --bind /tmp/none /dev/net"])
     try:
-        assert refused(clean, good(clean)) == f"{P}: /dev/net/tun is missing, so no TAP can be made; load the kernel module tun"
+        assert refused(clean, good(clean)) == f"{P}: /dev/net/tun is missing, so no TAP device can be created; load the kernel module tun"
     finally:
         clean.run(["umount", "/dev/net"])
 

@@ -91,7 +91,7 @@ def test_text_that_is_neither_is_refused() -> None:
 def test_controller_free_has_no_private_roots() -> None:
     found = check_bundle(bundle(f"{EXAMPLE}\ncontroller-free\nplanet /config/planet"), CPUS)
     assert [str(p) for p in found] == [
-        "interfaces zerotier zt0 planet /config/planet is for a controller's network; delete it or controller-free"
+        "interfaces zerotier zt0 planet /config/planet cannot be used in controller-free mode; delete planet or controller-free"
     ]
 
 
