@@ -96,7 +96,7 @@ def generate(change: Change) -> None:
 def _disk(bundle: str, error: OSError) -> str:
     return (
         f"interfaces zerotier {bundle}: {error.filename} cannot be written ({error.strerror}); "
-        f"make room or mend the file system, then commit again"
+        f"free space or repair the file system, then commit again"
     )
 
 

@@ -24,7 +24,7 @@ def generate_identity(program: str, home: Path) -> PublicIdentity:
     """
     secret, public = home / "identity.secret", home / "identity.public"
     if secret.exists():
-        raise IdentityError(f"{secret} exists already; it is not overwritten")
+        raise IdentityError(f"{secret} already exists and is not overwritten")
     made = (aside(secret), aside(public))
     try:
         subprocess.run(
@@ -45,7 +45,7 @@ def generate_identity(program: str, home: Path) -> PublicIdentity:
         os.replace(made[0], secret)  # last: a home with the secret is complete
         sync(home)
     except (OSError, ValueError, subprocess.SubprocessError) as error:
-        raise IdentityError(f"{program} could not make an identity in {home}: {_reason(error, home)}") from None
+        raise IdentityError(f"{program} could not create an identity in {home}: {_reason(error, home)}") from None
     finally:
         for path in made:
             path.unlink(missing_ok=True)
@@ -62,7 +62,7 @@ def _reason(error: Exception, home: Path) -> str:
     if lines:
         return lines[-1]
     refused = error if isinstance(error, OSError) and error.errno != errno.ENOENT else _disk_fault(home)
-    return str(getattr(refused, "strerror", None) or f"it has left no whole identity ({type(error).__name__})")
+    return str(getattr(refused, "strerror", None) or f"it left an incomplete identity ({type(error).__name__})")
 
 
 def _disk_fault(home: Path) -> OSError | None:

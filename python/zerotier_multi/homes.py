@@ -29,12 +29,12 @@ def home_fault(home: Path) -> str | None:
     while not existing.exists():
         existing = existing.parent
     if not existing.is_dir():
-        return f"home {home} cannot be made because {existing} is not a directory; move it away"
+        return f"home {home} cannot be created because {existing} is not a directory; move that file away"
     try:
         with tempfile.TemporaryFile(dir=existing):
             pass
     except OSError as error:
-        return f"home {home} is not writable ({error.strerror}); mend the file system below {existing}"
+        return f"home {home} is not writable ({error.strerror}); repair the file system of {existing}"
     return _identity_fault(home)
 
 
@@ -49,7 +49,7 @@ def _identity_fault(home: Path) -> str | None:
     except OSError as error:
         return f"identity {path} cannot be read ({error.strerror}); {remedy}"
     if not secret_is_sound(content.decode("ascii", "replace")):
-        return f"identity {path} is corrupt and is left as it is; {remedy}"
+        return f"identity {path} is corrupt and was not changed; {remedy}"
     return None
 
 
@@ -98,7 +98,7 @@ def keep_secrets(home: Path, running: bool) -> list[str]:
         else:
             os.chown(path, 0, 0, follow_symlinks=False)
             os.chmod(path, 0o600)
-            told.append(f"{path} {fault}, which is corrected; who has copied it can be this node, so see: reset zerotier")
+            told.append(f"{path} {fault}, which is now corrected; anybody with a copy can impersonate this node; to replace it, use: reset zerotier")
     if renewals is None and not running:
         token.unlink(missing_ok=True)
         renewals = 0

@@ -95,11 +95,11 @@ def cause(member: Member) -> str:
         case NetworkState.UNAUTHORIZED:
             return f"{node} waits for authorization on network {member.network}"
         case NetworkState.SIGN_IN:
-            return f"network {member.network} wants {node} to sign in"
+            return f"network {member.network} requires {node} to sign in"
         case NetworkState.TOO_OLD:
-            return "the controller wants a newer version of the engine"
+            return "the controller requires a newer version of the engine"
         case NetworkState.PORT_ERROR:
-            return "the engine cannot make its device"
+            return "the engine cannot create its device"
         case NetworkState.NO_PATH:
             return f"authorized, no path to {_listed(member.unreached) or 'a remote'} yet"
     return f"a member of network {member.network}"
@@ -123,27 +123,27 @@ def _sentence(alike: Sequence[Member]) -> str:
     ports = f"port{'' if one else 's'} {_listed([str(m.port) for m in alike])}"
     match first.word:
         case NetworkState.NO_ROOT:
-            return f"{who} reach{'es' if one else ''} no root: let UDP from {ports} out to the roots, and back"
+            return f"{who} reach{'es' if one else ''} no root: allow UDP from {ports} to the roots and back"
         case NetworkState.REQUESTING:
             return (
                 f"{who} get{'s' if one else ''} no answer from controller {controller} of network {network}: "
-                f"see that it runs and that the network id is right"
+                f"check that it runs and that the network ID is right"
             )
         case NetworkState.NOT_FOUND:
-            return f"{who}: controller {controller} has no network {network}: correct the network id, or make the network there"
+            return f"{who}: controller {controller} has no network {network}: correct the network ID, or create the network there"
         case NetworkState.UNAUTHORIZED:
             return (
                 f"{who} wait{'s' if one else ''} for authorization: authorize {members} of network {network} at its controller"
             )
         case NetworkState.SIGN_IN:
             return (
-                f"{who} would have to sign in, which a router cannot: take {members} of network {network} out of "
+                f"{who} must sign in, which a router cannot do: exempt {members} of network {network} from "
                 f"single sign-on at its controller"
             )
         case NetworkState.TOO_OLD:
             return f"the controller of network {network} refuses the engine of {who}: install a newer version, or set engine zerotier-one"
         case NetworkState.PORT_ERROR:
-            return f"the engine of {who} cannot make its device: see the journal of {'its unit' if one else 'their units'}"
+            return f"the engine of {who} cannot create its device: see the journal of {'its unit' if one else 'their units'}"
     remotes = _listed(first.unreached) or "a remote"
     return (
         f"{who} {'is' if one else 'are'} authorized on network {network} but {'has' if one else 'have'} no path to {remotes} "

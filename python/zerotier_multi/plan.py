@@ -139,7 +139,7 @@ def from_json(text: str) -> Plan:
     try:
         data = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise PlanError(f"not a whole JSON document ({error})") from None
+        raise PlanError(f"not a complete JSON document ({error})") from None
     if not isinstance(data, dict) or data.pop("schema", None) != SCHEMA:
         raise PlanError(f"not a plan of schema {SCHEMA}")
     try:

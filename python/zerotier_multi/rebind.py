@@ -32,7 +32,7 @@ def main(unit: str) -> int:
     try:
         rebind(bundle, int(number))
     except (OSError, ValueError) as error:
-        print(f"{unit} listens where it did before: {error}", file=sys.stderr)
+        print(f"{unit} keeps its previous listen addresses: {error}", file=sys.stderr)
         return 1
     return 0
 

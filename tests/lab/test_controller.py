@@ -76,7 +76,7 @@ def test_from_no_root_to_traffic_and_on_without_the_controller(two: list[Router]
     r1.wait(lambda: words(r1) == ["no root"] * 2, what="no root")
     entry = raw(r1)
     assert (entry["state"], entry["instances_up"]) == ("down", 0)
-    assert entry["warnings"] == ["zt0/1 and zt0/2 reach no root: let UDP from ports 9993 and 9994 out to the roots, and back"]
+    assert entry["warnings"] == ["zt0/1 and zt0/2 reach no root: allow UDP from ports 9993 and 9994 to the roots and back"]
     assert "no root" in show(r1, "instances", "--bundle", "zt0")
     for k in (1, 2):
         last_told(r1, k, "no root")

@@ -292,7 +292,7 @@ def test_a_home_with_a_corrupt_identity_is_named_and_left(tmp_path: Path) -> Non
     assert home_fault(tmp_path / "a/b") is None
     secret = tmp_path / "identity.secret"
     secret.write_text("89e92ceee5:0:" + "ab" * 63)
-    assert "is corrupt and is left as it is" in (home_fault(tmp_path) or "")
+    assert "is corrupt and was not changed" in (home_fault(tmp_path) or "")
     secret.write_text("89e92ceee5:0:" + "ab" * 64 + ":" + "cd" * 64)
     assert home_fault(tmp_path) is None
     assert str(own_identity(tmp_path)) == "89e92ceee5:0:" + "ab" * 64

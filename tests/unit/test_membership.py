@@ -49,15 +49,15 @@ def members(word: str, *numbers: int, unreached: tuple[str, ...] = ()) -> list[M
 @pytest.mark.parametrize(
     ("word", "numbers", "sentence"),
     [
-        ("no root", (1,), "zt0/1 reaches no root: let UDP from port 9993 out to the roots, and back"),
-        ("no root", (1, 2), "zt0/1 and zt0/2 reach no root: let UDP from ports 9993 and 9994 out to the roots, and back"),
+        ("no root", (1,), "zt0/1 reaches no root: allow UDP from port 9993 to the roots and back"),
+        ("no root", (1, 2), "zt0/1 and zt0/2 reach no root: allow UDP from ports 9993 and 9994 to the roots and back"),
         (
             "requesting", (1,),
-            f"zt0/1 gets no answer from controller 8056c2e21c of network {NWID}: see that it runs and that the network id is right",
+            f"zt0/1 gets no answer from controller 8056c2e21c of network {NWID}: check that it runs and that the network ID is right",
         ),
         (
             "not found", (1, 2, 3),
-            f"zt0/1, zt0/2 and zt0/3: controller 8056c2e21c has no network {NWID}: correct the network id, or make the network there",
+            f"zt0/1, zt0/2 and zt0/3: controller 8056c2e21c has no network {NWID}: correct the network ID, or create the network there",
         ),
         (
             "unauthorized", (1, 2),
@@ -66,14 +66,14 @@ def members(word: str, *numbers: int, unreached: tuple[str, ...] = ()) -> list[M
         ("unauthorized", (3,), f"zt0/3 waits for authorization: authorize member 00000000a3 of network {NWID} at its controller"),
         (
             "sign-in", (1,),
-            f"zt0/1 would have to sign in, which a router cannot: take member 00000000a1 of network {NWID} out of "
+            f"zt0/1 must sign in, which a router cannot do: exempt member 00000000a1 of network {NWID} from "
             "single sign-on at its controller",
         ),
         (
             "too old", (1,),
             f"the controller of network {NWID} refuses the engine of zt0/1: install a newer version, or set engine zerotier-one",
         ),
-        ("port error", (1,), "the engine of zt0/1 cannot make its device: see the journal of its unit"),
+        ("port error", (1,), "the engine of zt0/1 cannot create its device: see the journal of its unit"),
     ],
 )  # fmt: skip
 def test_one_sentence_with_its_remedy_for_all_that_stand_alike(word: str, numbers: tuple[int, ...], sentence: str) -> None:
@@ -134,7 +134,7 @@ def test_an_instance_without_its_device_waits_for_its_network() -> None:
     links = {name: link for name, link in seen.kernel.links.items() if name != "zt0p1"}
     seen = replace(seen, kernel=replace(seen.kernel, links=links))
     entry = data.bundle_entry(seen, seen.plans[0])
-    assert entry["warnings"] == ["zt0/1 reaches no root: let UDP from port 9993 out to the roots, and back"]
+    assert entry["warnings"] == ["zt0/1 reaches no root: allow UDP from port 9993 to the roots and back"]
     assert data.paths(seen, seen.plans[0])["paths"][0]["cause"] == "it reaches no root"
 
 

@@ -45,7 +45,7 @@ def test_an_identity_is_closed_and_stays(home: Path) -> None:
     secret = home / "identity.secret"
     secret.chmod(0o644)
     (told,) = keep_secrets(home, running=True)
-    assert told.startswith(f"{secret} could be read by others (mode 0644), which is corrected") and "hush" not in told
+    assert told.startswith(f"{secret} could be read by others (mode 0644), which is now corrected") and "hush" not in told
     assert secret.read_text() == "hush" and secret.stat().st_mode & 0o777 == 0o600
 
 

@@ -23,7 +23,7 @@ class Plans:
         kept = {bundle: self._good[bundle] for bundle in published.faults if bundle in self._good}
         self.problems = [
             f"plan {self._directory / bundle}.json is unusable: {fault}; "
-            f"{'the last good one stays in force' if bundle in kept else 'it is left out'}; commit again to mend it"
+            f"{'the last good one stays in force' if bundle in kept else 'it is left out'}; commit again to replace it"
             for bundle, fault in published.faults.items()
         ]
         self._good = {**published.plans, **kept}
