@@ -84,7 +84,7 @@ def test_a_corrupt_identity_is_kept_and_named(clean: Router) -> None:
     sentence = refused(clean, good(clean))
     path = "/config/zerotier-multi/zt0/2/identity.secret"
     assert sentence == (
-        f"{P} instance 2: identity {path} is corrupt and is left as it is; restore it from a backup, "
+        f"{P} instance 2: identity {path} is corrupt and was not changed; restore it from a backup, "
         f"or move it aside to get a new identity: mv {path} {path}.bad"
     )
     assert clean.read(path) == secret and "cdcd" not in sentence

@@ -66,7 +66,7 @@ def test_the_example_for_two_gk41(sites: tuple[list[Router], list[Lan]]) -> None
         assert [line for line in printed[router.name].splitlines() if line.startswith("#")] == [
             f"# Left out: 192.168.{router.number}.1 (lan0 has no default route)",
             f"# Left out: 2001:db8:192:{router.number}::1 (lan0 has no default route)",
-            "# To have these too: show zerotier zt0 identity all",
+            "# To include them: show zerotier zt0 identity all",
         ]
         router.wait(lambda r=router: paths_up(r) == 3, what="3 paths up")
     reach(r1, loopback(r1), loopback(r2))

@@ -80,10 +80,10 @@ def test_instances_restart_one_after_the_other(box: Box) -> None:
 
 def test_a_restart_ends_with_the_first_instance_that_stays_away(box: Box) -> None:
     box.stays_away = {"zt0p2"}
-    with pytest.raises(Unavailable, match="^zt0/2 did not carry traffic again .* no other instance was touched"):
+    with pytest.raises(Unavailable, match="^zt0/2 carried no traffic within .* after its restart, so no other instance was restarted; see: "):
         actions.restart("zt0", None, lambda _: None)
     assert len(steps(box)) == 4
-    with pytest.raises(NotConfigured, match="^zt0 has no instance 9; it has: 1, 2, 3, 4$"):
+    with pytest.raises(NotConfigured, match="^zt0 has no instance 9; its instances: 1, 2, 3, 4$"):
         actions.restart("zt0", 9, lambda _: None)
 
 
@@ -133,12 +133,12 @@ def test_why_no_identity_was_made_is_said(tmp_path: Path) -> None:
         program.chmod(0o755)
     with pytest.raises(IdentityError, match="cannot write x: Permission denied$"):
         generate_identity(str(talker), home)
-    with pytest.raises(IdentityError, match=r"it has left no whole identity \(ValueError\)$"):
+    with pytest.raises(IdentityError, match=r"it left an incomplete identity \(ValueError\)$"):
         generate_identity(str(silent), home)
     subprocess.run(["mount", "-t", "tmpfs", "-o", "size=4k", "none", str(home)], check=True)
     try:
         (home / "full").write_bytes(bytes(4096))
-        with pytest.raises(IdentityError, match="could not make an identity in .*: No space left on device$"):
+        with pytest.raises(IdentityError, match="could not create an identity in .*: No space left on device$"):
             generate_identity(str(silent), home)
         assert [path.name for path in home.iterdir()] == ["full"]
     finally:
@@ -174,7 +174,7 @@ def test_a_new_identity_leaves_nothing_behind(monkeypatch: pytest.MonkeyPatch, t
 def test_only_root_is_answered(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     for call in (gather.require_root, actions.new_identity, lambda: gather.snapshot([])):
-        with pytest.raises(NotAllowed, match="this needs root"):
+        with pytest.raises(NotAllowed, match="root is required"):
             call()
 
 
@@ -265,7 +265,7 @@ def test_a_hostile_value_gets_one_sentence(called: Callable[..., tuple[int, str]
     for script, *arguments in calls:
         status, told = called(script, *arguments)
         assert status == 1 and told.isprintable() and len(told) < 250, told
-        assert ("can be no name of a remote" if f"--name={value}" in arguments else "is not configured") in told
+        assert ("cannot be the name of a remote" if f"--name={value}" in arguments else "is not configured") in told
 
 
 @pytest.mark.parametrize("value", ["x", "²", "1e3", "9" * 5000, "0x1", "../1", "1\n2", "-1"])

@@ -159,7 +159,7 @@ def test_routes_are_the_kernels() -> None:
     stray = replace(next(r for r in seen.kernel.routes if r.nexthop_id), prefix="10.9.0.0/16")
     more = routes.routes(box(kernel=replace(seen.kernel, routes=seen.kernel.routes | {stray})), seen.plans[0])
     assert [r["planned"] for r in more["routes"]] == [True, False]
-    assert "10.9.0.0/16 is not part of the configuration" in text.routes(more, False)
+    assert "10.9.0.0/16 is not in the configuration" in text.routes(more, False)
 
 
 def test_balance_gives_shares() -> None:
@@ -169,7 +169,7 @@ def test_balance_gives_shares() -> None:
     assert [m["flows"] for m in found["members"]] == [2, 0, 1, 0] and found["flows_elsewhere"] == 2
     assert found["members"][0]["bytes_out_share"] == 0.25 and found["members"][0]["flows_share"] == 0.6667
     shown = text.balance(found, False)
-    assert "own connected sockets" in shown and "first 4096 flows" in shown
+    assert "connected sockets of this router" in shown and "first 4096 flows" in shown
 
 
 def test_the_plan_as_commands_comes_from_the_plan_alone() -> None:

@@ -92,9 +92,9 @@ def test_what_is_printed_can_be_pasted_whole() -> None:
         f"{base} 1 endpoint 198.51.100.1:9993",
         f"{base} 1 endpoint [2001:db8:0:1::1]:9993",
         f"{base} 2 identity 1d20db2f58:0:cd",
-        "# Instance 2 of zt0 does not answer yet, so its addresses are missing",
+        "# Instance 2 of zt0 does not answer yet, so its endpoints are missing",
         f"# Left out: 192.168.1.1 ({NO_DEFAULT})",
-        "# To have these too: show zerotier zt0 identity all",
+        "# To include them: show zerotier zt0 identity all",
     ]
     for line in text.splitlines():
         found = split(line)  # as the shell cuts it; bash takes a line that begins with # for a comment, too

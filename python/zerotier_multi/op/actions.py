@@ -68,7 +68,7 @@ def restart(bundle: str, number: int | None, say: Say = _tell) -> None:
         name = f"{bundle}/{instance.number}"
         if seconds is None:
             raise Unavailable(
-                f"{name} did not carry traffic again within {PATIENCE:.0f} s, so no other instance was touched; "
+                f"{name} carried no traffic within {PATIENCE:.0f} s after its restart, so no other instance was restarted; "
                 f"see: journalctl -u {instance.unit}"
             )
         say(f"{name} is back after {seconds:.1f} s.")
@@ -89,7 +89,7 @@ def _paths_up(plan: Plan, instance: InstancePlan) -> set[tuple[str, int]]:
     try:
         return paths_up(plan.bundle).get(instance.number, set())
     except PathdError as error:
-        raise Unavailable(f"{error}; nothing can be restarted without interruption while it does not") from None
+        raise Unavailable(f"{error}; without it no instance can be restarted without interruption") from None
 
 
 def _live_peers(plan: Plan, instance: InstancePlan) -> set[str]:
@@ -125,9 +125,9 @@ def reset_identity(bundle: str, number: int | None, no_prompt: bool, say: Say = 
         say(f"{bundle}/{instance.number} loses its identity, node {node}, for good.")
     say(
         f"The other routers need the new lines of: show zerotier {bundle} identity\n"
-        f"Until they have them these instances carry no traffic."
+        f"Until they have these lines, these instances carry no traffic."
         if plan.controller_free
-        else "The new nodes have to be authorized on the network's controller.\n"
+        else "Authorize the new nodes on the controller of the network.\n"
         "Until then these instances carry no traffic."
     )
     if not no_prompt and not _yes("Delete the identities? [y/N] "):
@@ -184,7 +184,7 @@ def new_identity() -> dict[str, Any]:
     require_root()
     engines = box.find_engines()
     if not engines:
-        raise Unavailable("no engine is installed that could make an identity; install ztnode or zerotier-one")
+        raise Unavailable("no engine is installed to create an identity; install ztnode or zerotier-one")
     program = next(iter(engines.values()))
     places = names.RUN_DIR.parent
     for left in places.glob(f"{_HOME}*"):  # of one that was killed
@@ -220,6 +220,6 @@ def identity_text(data: dict[str, Any]) -> str:
         [
             f"Node: {data['node']}",
             f"Public identity, for the other routers:\n{data['public']}",
-            f"Secret identity, for {names.HOME_ROOT}/ztN/K/identity.secret (0600) and nobody else:\n{data['secret']}",
+            f"Secret identity, for {names.HOME_ROOT}/ztN/K/identity.secret (0600) alone:\n{data['secret']}",
         ]
     )

@@ -77,9 +77,9 @@ def identities(raw: bool, bundle: str, name: str | None, everything: bool = Fals
     known = name if name is not None else socket.gethostname()
     if not names.REMOTE_RE.fullmatch(known):
         raise WrongValue(
-            f"identity name {shown(known)} can be no name of a remote: use letters, digits, -, _ and . (at most 63)"
+            f"identity name {shown(known)} cannot be the name of a remote: use letters, digits, -, _ and . (at most 63)"
             if name is not None
-            else f"the host name {shown(known)} can be no name of a remote; give one: show zerotier {shown(bundle)} identity name R1"
+            else f"the host name {shown(known)} cannot be the name of a remote; give a name: show zerotier {shown(bundle)} identity name R1"
         )
     found = identity.identity_data(plan_of(bundle), published_plans(), everything)
     return found if raw else identity.identity_commands(found, known)

@@ -311,7 +311,7 @@ def bundle_warnings(snapshot: Snapshot, plan: Plan) -> list[str]:
         elif snapshot.answer(instance).status is None:
             found.append(f"{name} runs but does not answer{obstacle}; see: journalctl -u {_short(instance)}")
         elif instance.device not in snapshot.kernel.links and not _waits(snapshot, plan, instance):
-            found.append(f"{name} runs but has no device {instance.device}; is the network id right?")
+            found.append(f"{name} runs but has no device {instance.device}; check the network ID")
         if unread := unread_sentence(name, f"interfaces zerotier {plan.bundle}", snapshot.answer(instance).status):
             found.append(unread)
         if instance.unit in snapshot.broken_identities:
@@ -320,7 +320,7 @@ def bundle_warnings(snapshot: Snapshot, plan: Plan) -> list[str]:
     if plan.hash_policy is not None and snapshot.hash_policy not in (None, plan.hash_policy):
         found.append(
             f"the kernel hashes by {_hash_name(snapshot.hash_policy)}, not by {_hash_name(plan.hash_policy)}; "
-            f"another program has set net.ipv4.fib_multipath_hash_policy"
+            f"another program set net.ipv4.fib_multipath_hash_policy"
         )
     told = (snapshot.pathd or {}).get("bundles", {}).get(plan.bundle, {})
     found += [f"{plan.bundle}: {fault}" for fault in told.get("endpoint_faults", [])]

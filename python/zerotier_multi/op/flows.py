@@ -109,11 +109,11 @@ def read_flows(wanted: Inside, proc: Path = Path("/proc/net")) -> tuple[str, lis
 
 
 def _tracked(wanted: Inside, proc: Path) -> Iterator[Flow]:
-    """Raises OSError where nothing is tracked: no such file, or an empty one."""
+    """Raises OSError where no connection is tracked: no such file, or an empty one."""
     with (proc / "nf_conntrack").open() as file:
         first = file.readline()
         if not first:
-            raise FileNotFoundError("nothing is tracked")
+            raise FileNotFoundError("no connection is tracked")
         yield from conntrack_flows([first], wanted)
         yield from conntrack_flows(file, wanted)
 

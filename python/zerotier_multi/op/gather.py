@@ -34,7 +34,7 @@ API_PATIENCE = 1.0  # seconds for one answer of an instance
 def require_root() -> None:
     """Raises :class:`NotAllowed` for another user, because the homes are closed to all but root."""
     if os.geteuid() != 0:
-        raise NotAllowed("this needs root, because the homes of the instances are closed to others; use sudo")
+        raise NotAllowed("root is required, because only root can read the homes of the instances; use sudo")
 
 
 def plan_of(bundle: str) -> Plan:
@@ -44,7 +44,7 @@ def plan_of(bundle: str) -> Plan:
         if plan.bundle == bundle:
             return plan
     configured = ", ".join(plan.bundle for plan in plans) or "none"
-    raise NotConfigured(f"interfaces zerotier {shown(bundle)} is not configured; configured are: {configured}")
+    raise NotConfigured(f"interfaces zerotier {shown(bundle)} is not configured; configured bundles: {configured}")
 
 
 def instance_of(plan: Plan, number: int) -> InstancePlan:
@@ -52,7 +52,7 @@ def instance_of(plan: Plan, number: int) -> InstancePlan:
     instance = plan.instance(number)
     if instance is None:
         known = ", ".join(str(i.number) for i in plan.instances) or "none"
-        raise NotConfigured(f"{plan.bundle} has no instance {shown(str(number))}; it has: {known}")
+        raise NotConfigured(f"{plan.bundle} has no instance {shown(str(number))}; its instances: {known}")
     return instance
 
 
@@ -143,7 +143,7 @@ def _read_units(units: Sequence[str]) -> dict[str, UnitState]:
         return systemd.unit_states(units)
     except (systemd.SystemdError, OSError) as error:
         reason = str(error).partition(": ")[2]
-        raise Unavailable(f"systemd does not tell the state of the instances: {reason}") from None
+        raise Unavailable(f"systemd did not return the state of the instances: {reason}") from None
 
 
 def read_process(pid: int, proc: Path = Path("/proc")) -> Process | None:
@@ -172,7 +172,7 @@ def _ask_pathd(unit: UnitState) -> tuple[dict[str, Any] | None, str | None]:
         if unit.running:
             return None, str(error)
         start = f"sudo systemctl start {names.PATHD_UNIT.removesuffix('.service')}"
-        return None, f"zerotier-pathd does not run; paths are not looked after; start it with: {start}"
+        return None, f"zerotier-pathd is not running, so the paths are not monitored; start it with: {start}"
 
 
 def _read_nodes(instances: Iterable[InstancePlan]) -> tuple[dict[str, str], list[str]]:

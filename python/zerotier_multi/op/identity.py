@@ -57,11 +57,11 @@ def _identity(plan: Plan, instance: InstancePlan) -> str | None:
         identity = own_identity(Path(instance.home))
     except PermissionError:
         raise NotAllowed(
-            f"the identity of {plan.bundle}/{instance.number} can be read by root only; use sudo"
+            f"the identity of {plan.bundle}/{instance.number} can be read only by root; use sudo"
         ) from None
     except (OSError, ValueError):
         raise Unavailable(
-            f"the identity of {plan.bundle}/{instance.number} is corrupt; to get a new one: "
+            f"the identity of {plan.bundle}/{instance.number} is corrupt; to create a new one: "
             f"reset zerotier {plan.bundle} identity instance {instance.number}"
         ) from None
     return None if identity is None else str(identity)
@@ -129,9 +129,9 @@ def identity_commands(data: Mapping[str, Any], name: str) -> str:
 def _remarks(data: Mapping[str, Any]) -> Iterable[str]:
     silent = [str(entry["instance"]) for entry in data["instances"] if not entry["answers"]]
     if silent:
-        yield f"# Instance {', '.join(silent)} of {data['bundle']} does not answer yet, so its addresses are missing"
+        yield f"# Instance {', '.join(silent)} of {data['bundle']} does not answer yet, so its endpoints are missing"
     left_out = {(item["address"], item["reason"], item["on_request"]) for entry in data["instances"] for item in entry["left_out"]}
     for address, reason, _on_request in sorted(left_out):
         yield f"# Left out: {address} ({reason})"
     if any(on_request for _address, _reason, on_request in left_out):
-        yield f"# To have these too: show zerotier {data['bundle']} identity all"
+        yield f"# To include them: show zerotier {data['bundle']} identity all"

@@ -98,7 +98,7 @@ def _draw(text: str) -> None:
     height = shutil.get_terminal_size().lines
     lines = text.split("\n")
     if len(lines) > height:
-        lines = [*lines[: height - 1], f"... {len(lines) - height + 1} more lines; make the window higher"]
+        lines = [*lines[: height - 1], f"... {len(lines) - height + 1} more lines; enlarge the window"]
     sys.stdout.write(_HOME + f"{_CLEAR_LINE}\n".join(lines) + _CLEAR_LINE + _CLEAR_REST)
     sys.stdout.flush()
 

@@ -23,8 +23,8 @@ from zerotier_multi.plan import CLAMP_TO_PMTU, NO_CLAMP
 from zerotier_multi.states import BundleState, NetworkState
 
 Data = dict[str, Any]
-_GROUPS = {True: "resilient", False: "plain; the kernel has no resilient ones"}
-NOTHING = "No ZeroTier interface is configured; begin with: set interfaces zerotier zt0 ..."
+_GROUPS = {True: "resilient", False: "plain; the kernel has no resilient groups"}
+NOTHING = "No ZeroTier interface is configured; start with: set interfaces zerotier zt0 ..."
 
 
 def _joined(*parts: str) -> str:
@@ -43,7 +43,7 @@ def warning_lines(sentences: Iterable[str], colour: bool = False) -> str:
 
 
 def _window(data: Data) -> str:
-    return f"Rates and CPU use are those of the last {data['window_seconds']:.1f} s."
+    return f"Rates and CPU use are averages over the last {data['window_seconds']:.1f} s."
 
 
 def _of(entry: Data, what: str) -> str:
@@ -68,7 +68,7 @@ def summary(data: Data, colour: bool) -> str:
         "Interface", "State", "Instances\nup/total", "Paths\nup/total", "In\nMbit/s", "Out\nMbit/s", "Hash\npolicy",
     ]  # fmt: skip
     warnings = [*data["warnings"], *(w for b in data["bundles"] for w in b["warnings"])]
-    window = f"Rates are those of the last {data['window_seconds']:.1f} s."
+    window = f"Rates are averages over the last {data['window_seconds']:.1f} s."
     return _joined(table(headers, rows, "llrrrrl"), warning_lines(warnings, colour), window)
 
 
@@ -203,7 +203,7 @@ def instances(data: Data, colour: bool) -> str:
         table(headers, rows, "rlllrlrrrrl"),
         warning_lines(data["warnings"], colour),
         _to_authorize(data),
-        f"CPU use is that of the last {data['window_seconds']:.1f} s; 100 % is one CPU.",
+        f"CPU use is an average over the last {data['window_seconds']:.1f} s; 100 % is one CPU.",
     )
 
 
@@ -251,7 +251,7 @@ def routes(data: Data, colour: bool) -> str:
             head = [""] * len(head)
     headers = ["Prefix", "Remote", "Group", "Buckets", "Next hop", "Device", "Weight", "State"]
     stray = [
-        f"the route to {r['prefix']} is not part of the configuration; zerotier-pathd will take it away"
+        f"the route to {r['prefix']} is not in the configuration; zerotier-pathd will remove it"
         for r in data["routes"]
         if not r["planned"]
     ]
@@ -263,8 +263,8 @@ def _kind(route: Data) -> str:
 
 
 _ORIGIN = {
-    "conntrack": "Flows are those of connection tracking whose destination is a remote's prefix",
-    "sockets": "Flows are this router's own connected sockets to a remote's prefix; forwarded ones are not counted, "
+    "conntrack": "Flows are connection tracking entries to a prefix of a remote",
+    "sockets": "Flows are connected sockets of this router to a prefix of a remote; forwarded flows are not counted, "
     "because connection tracking is not in use",
 }
 
@@ -283,15 +283,15 @@ def balance(data: Data, colour: bool) -> str:
     ]  # fmt: skip
     headers = ["Nr", "Device", "In\nMiB", "In\n%", "Out\nMiB", "Out\n%", "Flows", "Flows\n%", "Load\n%"]
     notes = [
-        "Bytes are counted since the device was made, which is the start of the instance.",
-        f"{_ORIGIN[data['flow_source']]}. Each is on the path that the kernel's own hash gives for what goes out.",
+        "Byte counters start with the instance.",
+        f"{_ORIGIN[data['flow_source']]}. Each flow is listed on the path that the kernel's hash selects for outgoing packets.",
     ]
     if any(m["load"] is not None for m in data["members"]):
-        notes.append("Load is how much of the time an instance works or waits for its CPU; balance weights auto follows it.")
+        notes.append("Load is the share of time in which an instance runs or waits for its CPU; balance weights auto uses it.")
     if data["flows_capped"]:
-        notes.append(f"Only the first {data['flow_limit']} flows were looked at.")
+        notes.append(f"Only the first {data['flow_limit']} flows were examined.")
     if data["flows_elsewhere"]:
-        notes.append(f"{data['flows_elsewhere']} more flows to these prefixes leave by no device of {data['bundle']}.")
+        notes.append(f"{data['flows_elsewhere']} more flows to these prefixes do not leave through {data['bundle']}.")
     return _joined(
         table(headers, rows, "rlrrrrrrr"),
         warning_lines(data["warnings"], colour),
@@ -304,7 +304,7 @@ def balance(data: Data, colour: bool) -> str:
 
 def plan(data: Data) -> str:
     """``show zerotier ztN plan``: a script that a shell would take."""
-    lines = [f"# {data['bundle']} by hand, as root. The plan, not what stands; see: show zerotier {data['bundle']}"]
+    lines = [f"# {data['bundle']} by hand, as root. The plan; for the state: show zerotier {data['bundle']}"]
     engines = iter(data["engines"])
     for section in data["sections"]:
         lines.append("")
@@ -392,5 +392,5 @@ def _statistics(entries: Sequence[Data]) -> str:
     counters = [f"{way}_{what}" for way in ("rx", "tx") for what in ("bytes", "packets", "errors", "dropped")]
     headers = ["Interface", *(f"{c[:2].upper()}\n{c[3:]}" for c in counters)]
     rows = [[entry["interface"], *(str(entry[counter]) for counter in counters)] for entry in entries]
-    note = "A zero for ztN is right: it holds the addresses, and the traffic passes the devices of the instances."
+    note = "Zero is normal for ztN: it holds the addresses; traffic passes the devices of the instances."
     return _joined(table(headers, rows, "lrrrrrrrr"), "\n".join(wrap(note)))
