@@ -41,10 +41,10 @@ from zerotier_multi.plan import PlanError, from_json, to_json
 from zerotier_multi.planner import make_plan
 from zerotier_multi.units import dropin
 from zerotier_multi.values import endpoint, named_endpoint
-from ztsh import access, archive, server, showconfig, wrapper
+from ztsh import access, archive, bootreport, server, showconfig, wrapper
 from ztsh.configuration import read_config
-from ztsh.confmode import ConfMode, Leave
-from ztsh.errors import SessionError
+from ztsh.confmode import ConfMode
+from ztsh.errors import Leave, SessionError
 from ztsh.session import Session
 from ztsh.text import TextError, parse, render
 from ztsh.words import LineError, split, split_open
@@ -431,7 +431,7 @@ def _ztsh(directory: Path) -> Made:
     def report(given: str) -> bool:
         (directory / "run").mkdir(exist_ok=True)
         (directory / "run" / "boot.report").write_bytes(encoded(given))
-        return "Warning: at boot: " in showconfig.boot_warning()
+        return "Warning: at boot: " in bootreport.boot_warning()
 
     def left(given: str) -> bool:
         name = given.replace("/", "_").replace("\0", "_")

@@ -13,11 +13,11 @@ from tests.configuration import ROOT, SCHEMA
 from ztsh import archive, authority, confirm
 from ztsh.authority import Request
 from ztsh.boot import boot
+from ztsh.bootreport import boot_warning
 from ztsh.complete import Choices
-from ztsh.confmode import ConfMode, Leave
-from ztsh.errors import SessionError
+from ztsh.confmode import ConfMode
+from ztsh.errors import Leave, SessionError
 from ztsh.session import Session
-from ztsh.showconfig import boot_warning
 
 ZT = "interfaces zerotier zt0"
 

@@ -14,8 +14,8 @@ from tests.configuration import SCHEMA
 from ztsh.changes import changed, changes_between
 from ztsh.complete import help_text
 from ztsh.configuration import Config, read_config
-from ztsh.confmode import ConfMode, Leave
-from ztsh.errors import SessionError
+from ztsh.confmode import ConfMode
+from ztsh.errors import Leave, SessionError
 from ztsh.session import Session
 from ztsh.text import render, set_commands
 from ztsh.words import LineError

@@ -7,8 +7,8 @@ import sys
 from collections.abc import Callable, Sequence
 
 from ztsh.errors import SessionError
-from ztsh.schema import SchemaError
 from ztsh.store import StoreError
+from ztsh.xmlfile import SchemaError
 
 USAGE = """usage: ztsh                       the shell: op mode, and 'configure' for conf mode
        ztsh -c LINE               one line of op mode, or of the system shell
@@ -22,7 +22,8 @@ USAGE = """usage: ztsh                       the shell: op mode, and 'configure'
 
 def script(arguments: Sequence[str]) -> int:
     """Carry out conf mode lines until one is refused: 0, or 1 with the line and the reason on standard error."""
-    from ztsh.confmode import ConfMode, Leave
+    from ztsh.confmode import ConfMode
+    from ztsh.errors import Leave
     from ztsh.opmode import OpMode
     from ztsh.rights import demand_rights
     from ztsh.session import Session

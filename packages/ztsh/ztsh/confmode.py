@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ztsh.complete import Choices, help_text
-from ztsh.editor import Editor, Leave, Misused
-from ztsh.errors import SessionError
+from ztsh.editor import Editor
+from ztsh.errors import Misused, SessionError
 from ztsh.verbs.completion import OpChoices
 from ztsh.verbs.table import ALIASES, VERBS, Verb
 from ztsh.words import fitting, split
-
-__all__ = ["ConfMode", "Leave"]
 
 
 class ConfMode(Editor):
@@ -20,7 +18,7 @@ class ConfMode(Editor):
     def execute(self, words: Sequence[str]) -> str:
         """Carry out a command; returns what to print.
 
-        Raises :class:`SessionError` for one that is refused, and :class:`Leave`.
+        Raises :class:`SessionError` for one that is refused, and :class:`ztsh.errors.Leave`.
         """
         if not words:
             return ""

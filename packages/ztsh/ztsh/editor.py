@@ -13,14 +13,6 @@ from ztsh.tree import get
 from ztsh.words import fitting
 
 
-class Leave(Exception):
-    """The user leaves conf mode; the text is printed."""
-
-
-class Misused(Exception):
-    """A command with arguments that it does not have."""
-
-
 class Editor:
     """A session with an edit level.
 

@@ -33,3 +33,11 @@ class CommitFailed(SessionError):
     def __init__(self, where: str, reason: str) -> None:
         super().__init__(f"[ {where} ]", reason, "", f"[[{where}]] failed", "Commit failed")
         self.reason = f"{where}: {reason}"
+
+
+class Leave(Exception):
+    """The user leaves conf mode; the text is printed."""
+
+
+class Misused(Exception):
+    """A command with arguments that it does not have."""

@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from lxml import etree
-
-from ztsh.schema import Completion, SchemaError, completion_of
+from ztsh.schema import Completion, completion_of
 from ztsh.words import fitting
+from ztsh.xmlfile import SchemaError, elements
+
+if TYPE_CHECKING:
+    from lxml.etree import _Element as Element
 
 
 @dataclass
@@ -33,18 +36,12 @@ class OpNode:
 def load_op_schema(directories: Iterable[Path]) -> OpNode:
     """The tree of all op mode definitions. Raises :class:`SchemaError`."""
     root = OpNode()
-    for directory in directories:
-        for path in sorted([*directory.glob("*.xml"), *directory.glob("*.xml.in")]):
-            try:
-                document = etree.parse(str(path), etree.XMLParser(remove_comments=True, resolve_entities=False))
-            except (etree.XMLSyntaxError, OSError) as error:
-                raise SchemaError(f"{path}: {error}") from None
-            for element in document.getroot():
-                _add(root, element, path)
+    for path, element in elements(directories):
+        _add(root, element, path)
     return root
 
 
-def _add(parent: OpNode, element: etree._Element, path: Path) -> None:
+def _add(parent: OpNode, element: Element, path: Path) -> None:
     name = element.get("name")
     if element.tag not in ("node", "tagNode", "leafNode") or not name:
         raise SchemaError(f"{path}:{element.sourceline}: <{element.tag}> is no node with a name")

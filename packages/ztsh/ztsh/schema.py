@@ -9,13 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from lxml import etree
+from ztsh.xmlfile import SchemaError, elements
 
-
-class SchemaError(ValueError):
-    """An interface definition that cannot be used; the text names the file and the node."""
+if TYPE_CHECKING:
+    from lxml.etree import _Element as Element
 
 
 @dataclass(frozen=True)
@@ -98,19 +97,13 @@ _KINDS = {"node": "node", "tagNode": "tag", "leafNode": "leaf"}
 def load_schema(directory: Path) -> Node:
     """The tree of all definitions in a directory. Raises :class:`SchemaError`."""
     root = Node("", "node")
-    files = sorted([*directory.glob("*.xml"), *directory.glob("*.xml.in")])
-    if not files:
+    for path, element in elements([directory]):
+        if element.tag == "syntaxVersion":
+            root.versions[element.get("component", "")] = element.get("version", "")
+        else:
+            _merge(root, _node(element, path))
+    if not root.children:
         raise SchemaError(f"{directory} has no interface definitions; install the package zerotier-multi")
-    for path in files:
-        try:
-            document = etree.parse(str(path), etree.XMLParser(remove_comments=True, resolve_entities=False))
-        except (etree.XMLSyntaxError, OSError) as error:
-            raise SchemaError(f"{path}: {error}") from None
-        for element in document.getroot():
-            if element.tag == "syntaxVersion":
-                root.versions[element.get("component", "")] = element.get("version", "")
-            else:
-                _merge(root, _node(element, path))
     return root
 
 
@@ -125,7 +118,7 @@ def _merge(parent: Node, node: Node) -> None:
         _merge(known, child)
 
 
-def _node(element: etree._Element, path: Path) -> Node:
+def _node(element: Element, path: Path) -> Node:
     kind = _KINDS.get(str(element.tag))
     name = element.get("name")
     if kind is None or not name:
@@ -143,7 +136,7 @@ def _node(element: etree._Element, path: Path) -> Node:
     return node
 
 
-def _properties(node: Node, element: etree._Element) -> None:
+def _properties(node: Node, element: Element) -> None:
     node.help = element.findtext("help", "")
     priority = element.findtext("priority")
     node.priority = int(priority) if priority else None
@@ -158,7 +151,7 @@ def _properties(node: Node, element: etree._Element) -> None:
         setattr(node, flag, element.find(flag) is not None)
 
 
-def completion_of(properties: etree._Element) -> Completion:
+def completion_of(properties: Element) -> Completion:
     """What ``completionHelp`` in a node's properties says; where there are several the last counts, as in VyOS."""
     helps = properties.findall("completionHelp")
     if not helps:
@@ -166,7 +159,7 @@ def completion_of(properties: etree._Element) -> Completion:
     return Completion(*(tuple(e.text or "" for e in helps[-1].findall(kind)) for kind in ("list", "path", "script")))
 
 
-def _constraints(element: etree._Element) -> Iterable[Constraint]:
+def _constraints(element: Element) -> Iterable[Constraint]:
     for item in element:
         if item.tag == "regex":
             yield Constraint("regex", item.text or "")

@@ -10,8 +10,9 @@ from ztsh.access import REFUSED
 from ztsh.authority import perform
 from ztsh.changes import changes_from
 from ztsh.errors import SessionError
-from ztsh.schema import SchemaError, load_schema
+from ztsh.schema import load_schema
 from ztsh.words import printable
+from ztsh.xmlfile import SchemaError
 
 
 def serve() -> int:

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from prompt_toolkit import PromptSession
 from prompt_toolkit.application import run_in_terminal
@@ -15,16 +16,17 @@ from prompt_toolkit.filters import Condition
 from prompt_toolkit.history import FileHistory, InMemoryHistory
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 
-from ztsh import places, showconfig
+from ztsh import places
+from ztsh.bootreport import boot_warning
 from ztsh.complete import ENTER, Choices, help_text
-from ztsh.configuration import running
-from ztsh.confmode import ConfMode, Leave
-from ztsh.errors import SessionError
+from ztsh.errors import Leave, SessionError
 from ztsh.opmode import FILTERS, OpMode, filtered
 from ztsh.rights import demand_rights, user_name
 from ztsh.schema import Node, load_schema
-from ztsh.session import Session
 from ztsh.words import Line, LineError, indented, split, split_open
+
+if TYPE_CHECKING:
+    from ztsh.confmode import ConfMode
 
 BUILT_IN = {"configure": "Enter conf mode", "exit": "Leave this shell"}
 
@@ -57,7 +59,7 @@ class Shell:
 
     def run(self) -> int:
         """Read and carry out lines until the user leaves."""
-        print(showconfig.boot_warning(), end="")
+        print(boot_warning(), end="")
         while True:
             try:
                 line = self._prompt.prompt(self._message())
@@ -113,6 +115,9 @@ class Shell:
         return True
 
     def _configure(self) -> None:
+        from ztsh.confmode import ConfMode  # the first prompt comes without it
+        from ztsh.session import Session
+
         try:
             demand_rights()
             session = Session(self.schema)
@@ -169,6 +174,8 @@ class Shell:
             return Choices([*found.words, *BUILT_IN], sorted(lines, key=lambda line: line[1]))
         if words[0] in BUILT_IN or (len(words[0]) >= 4 and "configure".startswith(words[0])):
             return Choices(lines=[("  ", *ENTER)])
+        from ztsh.configuration import running
+
         return self._op.choices(words, running(self.schema).tree)
 
     def _conf_tree(self) -> dict[str, object]:

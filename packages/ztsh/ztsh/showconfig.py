@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ztsh import archive, places
+from ztsh.bootreport import boot_warning
 from ztsh.configuration import read_config, running
 from ztsh.differences import compared
 from ztsh.errors import SessionError
@@ -35,15 +36,6 @@ def show(arguments: Sequence[str]) -> int:
             print("usage: ztsh config [all | commands | json | log | diff N | file N]", file=sys.stderr)
             return 2
     return 0
-
-
-def boot_warning() -> str:
-    """What could not be carried out at boot, for a user who may configure; empty when there is nothing to say."""
-    try:
-        lines = places.boot_report().read_text(errors="replace").splitlines()
-    except OSError:
-        return ""
-    return "".join(f"Warning: at boot: {line}\n" for line in lines)
 
 
 def _config(form: str, schema: Node) -> str:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from ztsh import access
-from ztsh.editor import Editor, Misused
-from ztsh.errors import SessionError
+from ztsh.editor import Editor
+from ztsh.errors import Misused, SessionError
 from ztsh.verbs.looking import revision
 from ztsh.words import is_number
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from ztsh.check import failed
-from ztsh.editor import Editor, Misused
-from ztsh.errors import AlreadySet, NothingToDelete, SessionError
+from ztsh.editor import Editor
+from ztsh.errors import AlreadySet, Misused, NothingToDelete, SessionError
 from ztsh.words import indented
 
 

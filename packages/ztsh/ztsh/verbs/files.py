@@ -7,8 +7,8 @@ import subprocess
 from pathlib import Path
 
 from ztsh import access, places, store
-from ztsh.editor import Editor, Misused
-from ztsh.errors import SessionError
+from ztsh.editor import Editor
+from ztsh.errors import Misused, SessionError
 
 _URL = ("http://", "https://", "ftp://", "scp://", "sftp://", "tftp://")
 

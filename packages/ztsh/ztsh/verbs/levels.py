@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ztsh.editor import Editor, Leave
-from ztsh.errors import SessionError
+from ztsh.editor import Editor
+from ztsh.errors import Leave, SessionError
 from ztsh.schema import find
 from ztsh.tree import get
 

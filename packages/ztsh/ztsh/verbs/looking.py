@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from ztsh import archive, places
 from ztsh.configuration import Config, read_config
-from ztsh.editor import Editor, Misused
-from ztsh.errors import SessionError
+from ztsh.editor import Editor
+from ztsh.errors import Misused, SessionError
 from ztsh.words import is_number
 
 

@@ -16,7 +16,7 @@ class Verb:
     """A command: its name, the forms of its arguments, its help, its completion, and what carries it out.
 
     ``run`` gets the words after the name and returns what to print. It raises :class:`ztsh.errors.SessionError` for
-    what is refused, and :class:`ztsh.editor.Misused` for arguments in none of the forms. ``scripted``: also a
+    what is refused, and :class:`ztsh.errors.Misused` for arguments in none of the forms. ``scripted``: also a
     command of the wrapper for scripts.
     """
 
