@@ -303,7 +303,7 @@ def test_a_saved_configuration_that_cannot_be_read_gives_way_to_the_newest_commi
     assert (places / "config/config.boot.unreadable").read_bytes() == content
     conf = mode()
     assert do(conf, f"show {ZT}") == " mtu 1600\n"
-    assert "Revision 0 is what runs" in do(conf, "rollback 0")
+    assert "Revision 0 is the running configuration" in do(conf, "rollback 0")
     assert boot_warning() == f"Warning: at boot: {told}\n"
     shutil.rmtree(places / "run")
     assert boot(SCHEMA) == [] and boot_warning() == ""
@@ -313,7 +313,7 @@ def test_a_saved_configuration_that_cannot_be_read_gives_way_to_the_newest_commi
 def test_an_unreadable_configuration_without_any_commit_is_left_where_it_is(places: Path) -> None:
     (places / "config/config.boot").write_text("interfaces {")
     (told,) = boot(SCHEMA)
-    assert "no commit is in the archive, so nothing is configured" in told
+    assert "the archive has no commit, so nothing is configured" in told
     assert (places / "config/config.boot").read_text() == "interfaces {"
 
 
@@ -336,7 +336,7 @@ def test_what_killed_commits_left_goes_with_the_next_one(places: Path) -> None:
 def test_a_commit_from_outside_puts_nothing_on_terminals(places: Path, text: str) -> None:
     for request in (Request(via=text), Request(comment=text), Request(user=text)):
         request.changes.added.append(("interfaces", "zerotier", "zt0", "mtu", "1500"))
-        with pytest.raises(SessionError, match="of a commit is one line of printable characters"):
+        with pytest.raises(SessionError, match="of a commit must be one line of printable characters"):
             authority.commit(SCHEMA, request)
     assert log(places) == []
 
@@ -354,7 +354,7 @@ def test_a_commit_from_outside_puts_nothing_on_terminals(places: Path, text: str
 def test_a_request_that_is_none_is_refused_in_a_line(places: Path, text: str) -> None:
     program = "from ztsh.server import serve; raise SystemExit(serve())"
     done = subprocess.run([sys.executable, "-c", program], input=text, capture_output=True, text=True, check=False)
-    assert done.returncode == 2 and done.stderr.startswith("not a request (") and done.stderr.count("\n") == 1
+    assert done.returncode == 2 and done.stderr.startswith("invalid request (") and done.stderr.count("\n") == 1
 
 
 def test_the_way_back_waits_for_another_commit_as_long_as_it_takes(places: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -373,9 +373,9 @@ def test_the_way_back_waits_for_another_commit_as_long_as_it_takes(places: Path,
             lock.close()
 
     monkeypatch.setattr(confirm.time, "sleep", pause)
-    assert "going back" in confirm.revert(SCHEMA)
+    assert "rolling back" in confirm.revert(SCHEMA)
     assert len(waited) == 1000
-    assert [line for line in said if "another commit is under way" in line] == said[:1] and len(said) == 2
+    assert [line for line in said if "another commit is in progress" in line] == said[:1] and len(said) == 2
     assert Session(SCHEMA).text() == ""
 
 
@@ -404,7 +404,7 @@ def test_a_full_disk_stops_a_commit_before_it_does_anything(places: Path, monkey
     do(conf, f"set {ZT} mtu 1600")
     with pytest.raises(SessionError) as error:
         do(conf, "commit")
-    assert "cannot be written (No space left on device); make room" in str(error.value)
+    assert "cannot be written (No space left on device); free some space" in str(error.value)
     with pytest.raises(SessionError, match="Save failed"):
         do(conf, "save")
     monkeypatch.undo()

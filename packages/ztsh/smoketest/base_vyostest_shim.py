@@ -1,7 +1,7 @@
 """What VyOS's smoketests derive from, for systems without VyOS: a configuration session around every class.
 
 A test class sees an ordinary router: before it the running configuration is put aside, after it, whatever came
-of the tests, it is carried out again. Touch /tmp/vyos.smoketest.debug to see every command.
+of the tests, it is committed again. Touch /tmp/vyos.smoketest.debug to see every command.
 """
 
 import os

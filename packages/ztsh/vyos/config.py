@@ -38,11 +38,11 @@ class Config:
         return self._proposal.running if effective else self._proposal.proposed
 
     def exists(self, path):
-        """Whether a path stands in the proposed configuration."""
+        """Whether a path is in the proposed configuration."""
         return _tree.exists(self._tree(effective=False), self._path(path))
 
     def exists_effective(self, path):
-        """Whether a path stands in the running configuration."""
+        """Whether a path is in the running configuration."""
         return _tree.exists(self._tree(effective=True), self._path(path))
 
     def is_tag(self, path):

@@ -42,7 +42,7 @@ class ConfigSession:
             raise ConfigSessionError(str(error)) from None
 
     def set(self, path, value=None):
-        """Set a path; one that stands already is no error."""
+        """Set a path; one that is set already is no error."""
         self._call(self._session.set, self._words(path, value))
 
     def set_section(self, path, d):
@@ -51,7 +51,7 @@ class ConfigSession:
             self.set([*path, *below])
 
     def delete(self, path, value=None):
-        """Delete a path; one that does not stand is no error."""
+        """Delete a path; one that is not set is no error."""
         self._call(self._session.delete, self._words(path, value))
 
     def comment(self, path, value=None):

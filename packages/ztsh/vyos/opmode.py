@@ -9,7 +9,7 @@ import typing
 
 
 class Error(Exception):
-    """An operation that cannot be carried out."""
+    """An operation that failed."""
 
 
 class UnconfiguredSubsystem(Error):
@@ -17,11 +17,11 @@ class UnconfiguredSubsystem(Error):
 
 
 class DataUnavailable(Error):
-    """What it would tell is not to be had now."""
+    """The data is not available now."""
 
 
 class PermissionDenied(Error):
-    """Who calls may not do it."""
+    """The caller may not do it."""
 
 
 class InsufficientResources(Error):
@@ -29,7 +29,7 @@ class InsufficientResources(Error):
 
 
 class UnsupportedOperation(Error):
-    """It is not made yet."""
+    """It is not implemented."""
 
 
 class IncorrectValue(Error):
@@ -37,7 +37,7 @@ class IncorrectValue(Error):
 
 
 class CommitInProgress(Error):
-    """A commit is under way."""
+    """A commit is in progress."""
 
 
 class InternalError(Error):

@@ -10,18 +10,18 @@ from ztsh.errors import SessionError
 from ztsh.store import StoreError
 from ztsh.xmlfile import SchemaError
 
-USAGE = """usage: ztsh                       the shell: op mode, and 'configure' for conf mode
+USAGE = """usage: ztsh                       the shell: op mode, and 'configure' for configuration mode
        ztsh -c LINE               one line of op mode, or of the system shell
        ztsh WORDS...              one command of op mode, such as: ztsh show zerotier
-       ztsh script FILE|-         conf mode lines from a file or standard input
-       ztsh cfg COMMAND [WORDS]   conf mode for scripts: begin, set, delete, commit, save, end
-       ztsh boot                  carry out the saved configuration (ztsh-boot.service)
+       ztsh script FILE|-         lines of configuration mode, from a file or standard input
+       ztsh cfg COMMAND [WORDS]   configuration mode for scripts: begin, set, delete, commit, save, end
+       ztsh boot                  apply the saved configuration (ztsh-boot.service)
        ztsh -h | --help | -v | --version
 """
 
 
 def script(arguments: Sequence[str]) -> int:
-    """Carry out conf mode lines until one is refused: 0, or 1 with the line and the reason on standard error."""
+    """Run conf mode lines until one is refused: 0, or 1 with the line and the reason on standard error."""
     from ztsh.confmode import ConfMode
     from ztsh.errors import Leave
     from ztsh.opmode import OpMode
@@ -59,7 +59,7 @@ def script(arguments: Sequence[str]) -> int:
 
 
 def boot(_arguments: Sequence[str]) -> int:
-    """Carry out the saved configuration; what cannot be is said on standard error."""
+    """Apply the saved configuration; what is refused goes to standard error."""
     from ztsh import boot as at_boot
     from ztsh import places
     from ztsh.schema import load_schema

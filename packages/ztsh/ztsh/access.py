@@ -22,7 +22,7 @@ REFUSED = 3  # its exit status when the request is understood and refused
 
 
 def ask(schema: Node, operation: str, *, changes: Changes | None = None, isolated: bool = False, **details: Any) -> str:
-    """Have the authority do something and return what it tells.
+    """Have the authority do something and return its answer.
 
     ``details`` are those of :class:`ztsh.authority.Request`. ``isolated`` takes a process of its own also for root,
     for shells that live long: they must not hold on to scripts that an upgrade has replaced. Raises

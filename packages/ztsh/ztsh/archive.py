@@ -46,9 +46,9 @@ def _read(path: Path) -> str:
         with gzip.open(path, "rt", encoding="utf-8") as file:
             text = file.read(_LIMIT + 1)
     except (EOFError, zlib.error, UnicodeDecodeError) as error:
-        raise OSError(errno.EIO, f"no whole commit: {error}") from None
+        raise OSError(errno.EIO, f"incomplete commit: {error}") from None
     if len(text) > _LIMIT:
-        raise OSError(errno.EFBIG, "larger than any configuration")
+        raise OSError(errno.EFBIG, "too large for a configuration")
     return text
 
 
@@ -81,7 +81,7 @@ def _time(value: object) -> float:
 
 
 def add(text: str, time: float, user: str, via: str, comment: str) -> None:
-    """Put a configuration into the archive, and the oldest ones out of it. Raises OSError."""
+    """Put a configuration into the archive, and remove the oldest ones. Raises OSError."""
     files = _files()
     number = int(NAME.fullmatch(files[0].name)[1]) + 1 if files else 0  # type: ignore[index]
     header = json.dumps({"time": time, "user": user, "via": via, "comment": comment})

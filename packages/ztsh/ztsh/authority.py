@@ -35,10 +35,10 @@ class Request:
 
 
 def check_request(request: Request) -> None:
-    """Whether what comes from outside may stand in the archive and on terminals. Raises :class:`SessionError`."""
+    """Whether what comes from outside may be in the archive and on terminals. Raises :class:`SessionError`."""
     for name, text in (("user", request.user), ("via", request.via), ("comment", request.comment)):
         if not text.isprintable():
-            raise SessionError(f"The {name} of a commit is one line of printable characters", failed("commit"))
+            raise SessionError(f"The {name} of a commit must be one line of printable characters", failed("commit"))
 
 
 def commit(schema: Node, request: Request) -> str:
@@ -66,11 +66,11 @@ def commit(schema: Node, request: Request) -> str:
 
 
 def archive_commit(schema: Node, config: Config, request: Request) -> None:
-    """Put a commit into the archive; one that cannot be is told on standard error, for it is done all the same."""
+    """Put a commit into the archive; a failure is only a warning on standard error, as the commit is active."""
     try:
         archive.add(config.saved_text(schema), time.time(), request.user, request.via, request.comment)
     except OSError as error:
-        print(f"Warning: the commit stands but is not in the archive for rollback: {error}", file=sys.stderr)
+        print(f"Warning: the commit is active but could not be archived for rollback: {error}", file=sys.stderr)
 
 
 def keep(schema: Node, request: Request) -> str:
@@ -109,4 +109,4 @@ def perform(schema: Node, operation: str, changes: Changes, details: dict[str, A
             return keep(schema, request)
         case "save":
             return save(schema)
-    raise SessionError(f"the authority knows no {operation}")
+    raise SessionError(f"unknown request: {operation}")

@@ -60,11 +60,11 @@ def _saved(schema: Node, told: list[str]) -> Config:
         except (OSError, SessionError):
             continue
         told.append(
-            f"{path} cannot be read ({why}); the commit of {archive.when(revision)} was carried out instead; "
+            f"{path} cannot be read ({why}); the commit of {archive.when(revision)} was applied instead; "
             f"{_replace_boot_file(path, kept, good)}"
         )
         return config
-    told.append(f"{path} cannot be read ({why}) and no commit is in the archive, so nothing is configured; restore it from a backup")
+    told.append(f"{path} cannot be read ({why}) and the archive has no commit, so nothing is configured; restore the file from a backup")
     return Config()
 
 
@@ -80,7 +80,7 @@ def _replace_boot_file(path: File, kept: File, text: str) -> str:
         os.replace(path, kept)
         write(path, text)
     except OSError as error:
-        return f"the file could not be kept aside ({error.strerror or error}); save the configuration by hand"
+        return f"the file could not be replaced ({error.strerror or error}); save the configuration by hand"
     return f"the file is kept as {kept}"
 
 
@@ -97,7 +97,7 @@ def _make_places() -> None:
 
 def _clear_unfinished() -> None:
     boot_file = places.boot_file()
-    with suppress(OSError):  # a disk that cannot be written is said by the first save
+    with suppress(OSError):  # the first save reports a disk that cannot be written
         clear_unfinished(boot_file.parent, re.escape(boot_file.name))
         clear_unfinished(places.archive(), archive.NAME.pattern)
 

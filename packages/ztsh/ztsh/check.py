@@ -42,4 +42,4 @@ def check_comment(text: str) -> None:
     if "*" in text:
         raise SessionError("Cannot use the '*' character in a comment", failed("comment"))
     if not text.isprintable():
-        raise SessionError("A comment is one line of printable characters", failed("comment"))
+        raise SessionError("A comment must be one line of printable characters", failed("comment"))

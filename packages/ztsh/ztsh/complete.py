@@ -69,7 +69,7 @@ def value_format(name: str) -> str:
 
 
 def values_of(completion: Completion, tree: Tree, words: Sequence[str] = ()) -> list[str]:
-    """Words that a definition offers: its lists, what stands in the configuration, what its scripts print."""
+    """Words that a definition offers: its lists, nodes of the configuration, the output of its scripts."""
     found = completion.words
     for path in completion.paths:
         below = get(tree, path.split())
@@ -100,7 +100,7 @@ def _run(script: str, words: Sequence[str]) -> list[str]:
 
 
 def conf_choices(schema: Node, tree: Tree, path: Sequence[str], *, existing: bool, level: int = 0) -> Choices:
-    """What may follow a path in the configuration; ``existing``: only what stands in ``tree``.
+    """What may follow a path in the configuration; ``existing``: only what is in ``tree``.
 
     The first ``level`` words of the path are the edit level, which an error does not repeat.
     """

@@ -64,7 +64,7 @@ def disarm() -> None:
 def revert(schema: Node) -> str:
     """Return to the configuration from before commit-confirm; the timer calls this.
 
-    It tries until it has returned or somebody confirms, and tells all users once for each reason why it has not yet.
+    It retries until it has returned or somebody confirms, and tells all users each new reason for the delay once.
     """
     told, pause = "", _FIRST_PAUSE
     while True:
@@ -72,14 +72,14 @@ def revert(schema: Node) -> str:
             with locked():
                 return _revert(schema)
         except Locked:
-            reason, pause = "another commit is under way", _FIRST_PAUSE
+            reason, pause = "another commit is in progress", _FIRST_PAUSE
         except SessionError as error:
             reason, pause = error.reason, min(pause * 2, _LONGEST_PAUSE)
         except OSError as error:
             reason, pause = str(error), min(pause * 2, _LONGEST_PAUSE)
         if reason != told:
             told = reason
-            _wall(f"[commit-confirm] Not confirmed, but the way back has to wait: {reason}; it is tried again")
+            _wall(f"[commit-confirm] Not confirmed, but the rollback has to wait: {reason}; retrying")
         time.sleep(pause)
 
 
@@ -88,7 +88,7 @@ def _revert(schema: Node) -> str:
         wanted = read_config(_before().read_text(), schema)
     except FileNotFoundError:
         return ""
-    message = "[commit-confirm] Not confirmed: going back to the previous configuration now"
+    message = "[commit-confirm] Not confirmed: rolling back to the previous configuration now"
     _wall(message)
     activate(schema, running(schema), wanted)
     _before().unlink(missing_ok=True)

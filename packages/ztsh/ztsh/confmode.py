@@ -16,7 +16,7 @@ class ConfMode(Editor):
     """An editor that takes lines."""
 
     def execute(self, words: Sequence[str]) -> str:
-        """Carry out a command; returns what to print.
+        """Run a command; returns what to print.
 
         Raises :class:`SessionError` for one that is refused, and :class:`ztsh.errors.Leave`.
         """
@@ -46,7 +46,7 @@ class ConfMode(Editor):
 
 
 def verb_of(word: str) -> Verb:
-    """The command that a word, which may be cut short, stands for. Raises :class:`SessionError`."""
+    """The command that a word, which may be cut short, means. Raises :class:`SessionError`."""
     names = fitting(VERBS, ALIASES.get(word, word))
     if not names:
         raise SessionError(f"Invalid command: [{word}]")

@@ -17,9 +17,9 @@ _SPECIAL = set("*}{;\t\n\v\f\r ")
 
 
 def marked(old: Config, new: Config, schema: Node, path: Path) -> str:
-    """All that stands below a path in either configuration; ``path`` leads to a node, a tag node or a tag value.
+    """All that is below a path in either configuration; ``path`` leads to a node, a tag node or a tag value.
 
-    A leaf is shown by its own line. Empty when nothing stands there.
+    A leaf is shown by its own line. Empty when nothing is there.
     """
     before, after = get(old.tree, path), get(new.tree, path)
     step = find(schema, path)
@@ -98,7 +98,7 @@ class _Marked:
             yield f"{'>' if old and new and old != new else _mark(old, new)}{pad}/* {new or old} */"
 
 
-# -- compare: only what differs, under the path where it stands
+# -- compare: only what differs, under its path
 
 
 def compared(old: Config, new: Config, schema: Node, path: Path = ()) -> str:

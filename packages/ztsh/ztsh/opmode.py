@@ -15,7 +15,7 @@ from ztsh.store import GROUP
 from ztsh.tree import Tree
 from ztsh.words import Line, LineError, split
 
-# VyOS's filters behind a pipe, as functions of the shell that runs what stands behind it.
+# VyOS's filters behind a pipe, as functions of the shell that runs them.
 FILTERS = {
     "commands": "Convert to set commands",
     "count": "Count the lines",
@@ -24,7 +24,7 @@ FILTERS = {
     "more": "Show page by page",
     "no-match": "Show lines that do not match a pattern",
     "no-more": "Show without a pager",
-    "strip-private": "Leave out what is private: addresses, names, secrets",
+    "strip-private": "Remove private data: addresses, names, secrets",
 }
 _FUNCTIONS = """
 match() { grep -E -- "$@"; }
@@ -36,7 +36,7 @@ commands() { /usr/bin/ztsh filter commands; }
 json() { /usr/bin/ztsh filter json; }
 strip-private() { /usr/bin/ztsh filter strip-private; }
 """
-# Root needs no sudo to be root; somebody else is told in one sentence what he may not do.
+# Root needs no sudo to be root; others get one sentence about what they may not do.
 _AS_ROOT = 'sudo() { "$@"; }\n'
 _AS_USER = """sudo() {
 command sudo -n -l -- "$@" >/dev/null 2>&1 && { command sudo -n -- "$@"; return; }
@@ -51,7 +51,7 @@ class OpError(ValueError):
 
 
 def filtered(pipe: str) -> str:
-    """A shell script that does with its standard input what stands behind a pipe (with the pipe)."""
+    """A shell script that does with its standard input the filters behind a pipe (``pipe`` begins with the pipe)."""
     return f"{_FUNCTIONS}\ncat {pipe}"
 
 
@@ -73,7 +73,7 @@ class OpMode:
         return resolve(self.schema, [word]).wrong is None
 
     def script(self, words: Sequence[str]) -> list[str]:
-        """The program that carries words out. Raises :class:`OpError`."""
+        """The program that runs a command. Raises :class:`OpError`."""
         found = resolve(self.schema, words)
         if found.wrong is not None:
             raise OpError(wrong_op(words, found.wrong, found.choices).rstrip("\n"))
@@ -102,7 +102,7 @@ class OpMode:
         }
 
     def line(self, text: str, line: Line) -> int:
-        """Carry out a line on this terminal, ``text`` being all of it for the system shell; its exit status.
+        """Run a line on this terminal, ``text`` being all of it for the system shell; its exit status.
 
         Programs of the system have their own names; a word cut short is op mode's only where no program has it.
         """
@@ -140,5 +140,5 @@ _BUILTINS = {"cd", "export", "alias", "type", "ulimit", "umask", "for", "while",
 
 
 def run_system(line: str) -> int:
-    """Have the system shell carry a line out."""
+    """Have the system shell run a line."""
     return subprocess.run(["/bin/bash", "-c", line], check=False).returncode

@@ -44,7 +44,7 @@ def load_op_schema(directories: Iterable[Path]) -> OpNode:
 def _add(parent: OpNode, element: Element, path: Path) -> None:
     name = element.get("name")
     if element.tag not in ("node", "tagNode", "leafNode") or not name:
-        raise SchemaError(f"{path}:{element.sourceline}: <{element.tag}> is no node with a name")
+        raise SchemaError(f"{path}:{element.sourceline}: <{element.tag}> is not a node with a name")
     node = parent.children.setdefault(name, OpNode(name))
     if element.tag == "tagNode":
         node.value = node.value or OpNode()

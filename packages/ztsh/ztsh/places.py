@@ -24,17 +24,17 @@ def op_definitions() -> list[Path]:
 
 
 def conf_scripts() -> Path:
-    """Directory of the conf mode scripts: what ``${vyos_conf_scripts_dir}`` stands for."""
+    """Directory of the conf mode scripts: the value of ``${vyos_conf_scripts_dir}``."""
     return _place("ZTSH_CONF_SCRIPTS", "/usr/libexec/vyos/conf_mode")
 
 
 def op_scripts() -> Path:
-    """Directory of the op mode scripts: what ``${vyos_op_scripts_dir}`` stands for."""
+    """Directory of the op mode scripts: the value of ``${vyos_op_scripts_dir}``."""
     return _place("ZTSH_OP_SCRIPTS", "/usr/libexec/vyos/op_mode")
 
 
 def completion_scripts() -> Path:
-    """Directory of completion scripts: what ``${vyos_completion_dir}`` stands for."""
+    """Directory of completion scripts: the value of ``${vyos_completion_dir}``."""
     return _place("ZTSH_COMPLETION", "/usr/libexec/vyos/completion")
 
 
@@ -74,7 +74,7 @@ def public_file() -> Path:
 
 
 def boot_report() -> Path:
-    """What could not be carried out at boot, a sentence per line; empty when all could."""
+    """What could not be applied at boot, a sentence per line; empty when all could."""
     return run_dir() / "boot.report"
 
 

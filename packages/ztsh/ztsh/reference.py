@@ -37,7 +37,7 @@ def _text(text: str, indent: str = "   ") -> str:
 
 
 def _place(node: Node) -> str:
-    """What stands for a value: ``<1-32 | auto>``."""
+    """The placeholder of a value: ``<1-32 | auto>``."""
     formats = [value_format(item.format).strip("<>") for item in node.value_help]
     return f"<{' | '.join(dict.fromkeys(formats)) or 'text'}>"
 
@@ -68,7 +68,7 @@ def _values(node: Node) -> Iterator[str]:
     if node.error:
         yield _text(f"Any other value is refused: *{node.error}*.")
     if node.priority:
-        yield _text(f"Carried out with priority {node.priority}.")
+        yield _text(f"Applied with priority {node.priority}.")
 
 
 def _op(node: OpNode, path: tuple[str, ...]) -> Iterator[str]:

@@ -122,7 +122,7 @@ def _node(element: Element, path: Path) -> Node:
     kind = _KINDS.get(str(element.tag))
     name = element.get("name")
     if kind is None or not name:
-        raise SchemaError(f"{path}:{element.sourceline}: <{element.tag}> is no node with a name")
+        raise SchemaError(f"{path}:{element.sourceline}: <{element.tag}> is not a node with a name")
     node = Node(name, kind, owner=element.get("owner"))
     properties = element.find("properties")
     if properties is not None:

@@ -1,4 +1,4 @@
-"""Carrying a configuration out: which conf scripts to run, in which order, and back again when one fails.
+"""Conf scripts: which of them a commit runs, in which order, and how it undoes them when one fails.
 
 VyOS's convention (vyos-configd, vyos-commitd): a script is imported, and ``get_config``, ``verify``,
 ``generate`` and ``apply`` are called in this order.
@@ -146,5 +146,5 @@ def _step(task: Task, call: Callable[[], object]) -> object:
 
 
 def owners(tree: Tree, schema: Node) -> list[Path]:
-    """Paths of a configuration that have a script of their own, in the order in which they are carried out."""
+    """Paths of a configuration that have a script of their own, in the order in which they run."""
     return [task.path for task in tasks({}, tree, schema) if get(tree, task.path) is not None]

@@ -25,6 +25,6 @@ def serve() -> int:
         print(printable(str(error), keep="\n"), file=sys.stderr)  # words of the request are in it
         return REFUSED
     except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
-        print(f"not a request ({type(error).__name__})", file=sys.stderr)
+        print(f"invalid request ({type(error).__name__})", file=sys.stderr)
         return 2
     return 0

@@ -1,6 +1,6 @@
 """A configuration session: a candidate of its own over the running configuration.
 
-Editing happens here, as whoever runs it; carrying out and saving is :mod:`ztsh.authority`'s.
+Editing happens here, with the user's rights; :mod:`ztsh.authority` commits and saves.
 """
 
 from __future__ import annotations

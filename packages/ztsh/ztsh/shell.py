@@ -28,7 +28,7 @@ from ztsh.words import Line, LineError, indented, split, split_open
 if TYPE_CHECKING:
     from ztsh.confmode import ConfMode
 
-BUILT_IN = {"configure": "Enter conf mode", "exit": "Leave this shell"}
+BUILT_IN = {"configure": "Enter configuration mode", "exit": "Exit from the shell"}
 
 
 class Shell:
@@ -58,7 +58,7 @@ class Shell:
     # -- life
 
     def run(self) -> int:
-        """Read and carry out lines until the user leaves."""
+        """Read and run lines until the user leaves."""
         print(boot_warning(), end="")
         while True:
             try:
@@ -83,7 +83,7 @@ class Shell:
         return f"{self._user}@{self._host}:{here}{mark} "
 
     def _line(self, text: str) -> bool:
-        """Carry out a line; False ends the shell."""
+        """Run a line; False ends the shell."""
         try:
             line = split(text)
         except LineError as error:
@@ -150,7 +150,7 @@ class Shell:
 
     @staticmethod
     def _print(text: str, pipe: str) -> None:
-        """Through what stands behind the pipe, or page by page where it does not fit on the screen."""
+        """Through the pipe, or page by page where it does not fit on the screen."""
         if pipe:
             subprocess.run(["/bin/bash", "-c", filtered(pipe)], input=text, text=True, check=False)
             return
@@ -182,7 +182,7 @@ class Shell:
         return self._conf.session.running.tree if self._conf else {}
 
     def _pipe_choices(self, text: str) -> Choices | None:
-        """Filters, when the cursor stands behind a pipe."""
+        """Filters, when the cursor is behind a pipe."""
         try:
             pipe = split(text).pipe
         except LineError:
@@ -244,7 +244,7 @@ class Shell:
 
 
 def _history() -> FileHistory | InMemoryHistory:
-    """Lines of earlier sessions of this user; only of this one where there is no home to write to."""
+    """Lines of earlier sessions of this user; only of this one where the home cannot be written."""
     home = os.environ.get("HOME", "")
     path = Path(home) / ".ztsh_history"
     try:

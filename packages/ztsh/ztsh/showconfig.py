@@ -29,7 +29,7 @@ def show(arguments: Sequence[str]) -> int:
             try:
                 return _commits(list(arguments), schema)
             except PermissionError:
-                raise SessionError(f"the commits can be read by members of the group {GROUP} only") from None
+                raise SessionError(f"only members of the group {GROUP} can read the commits") from None
         case [*form] if form in ([], ["all"], ["commands"], ["json"]):
             print(_config(form[0] if form else "", schema), end="")
         case _:
@@ -71,7 +71,7 @@ def _commits(arguments: Sequence[str], schema: Node) -> int:
         return 0
     what, number = arguments[0], int(arguments[1]) if is_number(arguments[1]) else len(found)
     if number >= len(found):
-        print(f"there is no revision {arguments[1]}; revisions are 0 to {len(found) - 1}" if found else "no commits yet", file=sys.stderr)
+        print(f"there is no revision {arguments[1]}; revisions are 0 to {len(found) - 1}" if found else "there are no commits yet", file=sys.stderr)
         return 1
     text = found[number].text()
     if what == "file":
@@ -116,7 +116,7 @@ def run_filter(arguments: Sequence[str]) -> int:
     try:
         entries = parse("\n".join(lines)).paths
     except TextError as error:
-        print(f"this is no configuration: {error}", file=sys.stderr)
+        print(f"the input is not a configuration: {error}", file=sys.stderr)
         return 1
     if list(arguments) == ["json"]:
         print(json.dumps(_nested(entries), indent=4))
@@ -127,7 +127,7 @@ def run_filter(arguments: Sequence[str]) -> int:
 
 
 def _nested(entries: Sequence[Entry]) -> dict[str, Any]:
-    """Paths as nested data; without a schema a leaf with several values is one that stands more than once."""
+    """Paths as nested data; without a schema a leaf with several values is one that is there more than once."""
     result: dict[str, Any] = {}
     for path, _line, valued in entries:
         here = result

@@ -45,7 +45,7 @@ class Replacement:
                 os.fsync(file.fileno())
         except OSError as error:
             self.abandon()
-            raise StoreError(f"{path} cannot be written ({error.strerror}); make room or mend the file system") from None
+            raise StoreError(f"{path} cannot be written ({error.strerror}); free some space or repair the file system") from None
 
     def abandon(self) -> None:
         """Leave the file as it is."""
@@ -62,7 +62,7 @@ class Replacement:
                 os.close(directory)
         except OSError as error:
             self.abandon()
-            raise StoreError(f"{self._path} cannot be written ({error.strerror}); mend the file system") from None
+            raise StoreError(f"{self._path} cannot be written ({error.strerror}); repair the file system") from None
 
 
 def write(path: Path, text: str, mode: int = 0o640) -> None:

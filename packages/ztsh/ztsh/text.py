@@ -14,7 +14,7 @@ Comments = dict[Path, str]
 
 
 class TextError(ValueError):
-    """A text that is no configuration; the message names the line."""
+    """A text that is not a configuration; the message names the line."""
 
 
 class Entry(NamedTuple):
@@ -82,7 +82,7 @@ def parse(text: str) -> Parsed:
             if not 1 <= len(words) <= 2:
                 raise TextError(f"line {line}: a block needs a name, or a name and a value, before its brace")
             if len(stack) >= _DEEPEST:
-                raise TextError(f"line {line}: blocks lie deeper within each other than in any configuration")
+                raise TextError(f"line {line}: blocks are nested too deeply")
             stack.append((here, len(found.paths)))
             here, words = (*here, *words), []
             if comment:
@@ -113,7 +113,7 @@ def quote(value: str) -> str:
 
 
 def render(tree: Tree, schema: Node, comments: Mapping[Path, str] | None = None, path: Path = ()) -> str:
-    """The tree, which stands at ``path``, in the form of config.boot, without a footer."""
+    """The tree, which is at ``path``, in the form of config.boot, without a footer."""
     return "".join(f"{line}\n" for line in _lines(tree, schema, comments or {}, path, ""))
 
 

@@ -1,7 +1,7 @@
 """A configuration as plain nested data, and what is done with it.
 
 A node or a tag node is a dict, a leaf is the list of its values (empty for one without values). Everything
-here is told by a schema which is which; paths are sequences of words.
+here learns from a schema which is which; paths are sequences of words.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def copy_tree(tree: Tree) -> Tree:
 
 
 def get(tree: Tree, path: Sequence[str]) -> Any:
-    """What stands at a path: a dict, the list of a leaf, or None. A leaf's value is not part of a path here."""
+    """What is at a path: a dict, the list of a leaf, or None. A leaf's value is not part of a path here."""
     here: Any = tree
     for word in path:
         if not isinstance(here, dict) or word not in here:
@@ -38,7 +38,7 @@ def get(tree: Tree, path: Sequence[str]) -> Any:
 
 
 def exists(tree: Tree, path: Sequence[str]) -> bool:
-    """Whether a path, which may end in a value of a leaf, stands in the tree."""
+    """Whether a path, which may end in a value of a leaf, is in the tree."""
     if get(tree, path) is not None:
         return True
     values = get(tree, path[:-1]) if path else None
@@ -46,7 +46,7 @@ def exists(tree: Tree, path: Sequence[str]) -> bool:
 
 
 def set_path(tree: Tree, schema: Node, path: Sequence[str]) -> bool:
-    """Put a valid path into the tree; False when it stands there already. A leaf that is not multi is replaced."""
+    """Put a valid path into the tree; False when it is there already. A leaf that is not multi is replaced."""
     if exists(tree, path):
         return False
     here = tree
@@ -63,7 +63,7 @@ def set_path(tree: Tree, schema: Node, path: Sequence[str]) -> bool:
 def delete_path(tree: Tree, schema: Node, path: Sequence[str]) -> bool:
     """Take a path, which may end in a value of a leaf, out of the tree, with parents that it leaves empty.
 
-    False when it does not stand there. A tag value stays when its last child goes, as in VyOS.
+    False when it is not there. A tag value stays when its last child goes, as in VyOS.
     """
     if not path or not exists(tree, path):
         return False
@@ -131,7 +131,7 @@ def _gone(old: Tree, new: Tree, schema: Node, path: Path = ()) -> Iterator[Path]
 
 
 def _moved(old: list[str], new: list[str]) -> bool:
-    """Whether values that stay change their places, which only setting them all anew can do."""
+    """Whether values that stay change their places, which takes setting all of them again."""
     kept = [value for value in old if value in new]
     return kept != new[: len(kept)]
 
@@ -175,7 +175,7 @@ MASK = "*" * 16
 
 
 def masked(tree: Tree, schema: Node) -> Tree:
-    """A copy in which asterisks stand for the values of secret leaves."""
+    """A copy in which asterisks replace the values of secret leaves."""
     result: Tree = {}
     for name, below in tree.items():
         node = schema.children[name]

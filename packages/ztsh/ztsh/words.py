@@ -1,4 +1,4 @@
-"""Lines as words: quotes as a shell has them, and what stands behind a pipe."""
+"""Lines as words: quotes as a shell has them, and what follows a pipe."""
 
 from __future__ import annotations
 

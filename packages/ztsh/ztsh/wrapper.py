@@ -100,9 +100,9 @@ def _session(file: Path) -> Session:
                 raise FileNotFoundError
             changes = changes_from(json.load(text))
     except FileNotFoundError:
-        raise SessionError("no session was begun by this process; call begin first") from None
+        raise SessionError("this process has no session; call begin first") from None
     except (ValueError, KeyError, TypeError, RecursionError):
-        raise SessionError("what this session was cannot be read; begin another one") from None
+        raise SessionError("the file of this session cannot be read; call begin again") from None
     session = Session()
     for path in changes.added:
         check(session.schema, path)

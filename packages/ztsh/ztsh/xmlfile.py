@@ -15,7 +15,7 @@ class SchemaError(ValueError):
 
 
 def elements(directories: Iterable[Path]) -> Iterator[tuple[Path, Element]]:
-    """What stands at the top of each file of each directory, with its file. Raises :class:`SchemaError`."""
+    """The top elements of each file of each directory, with its file. Raises :class:`SchemaError`."""
     from lxml import etree  # slow to import, and the shell's first prompt needs no definitions
 
     parser = etree.XMLParser(remove_comments=True, resolve_entities=False)

@@ -58,5 +58,5 @@ def rollback(editor: Editor, words: list[str]) -> str:
     editor.level = ()
     editor.session.load(config.text(editor.session.schema))
     if not editor.session.modified():
-        return f"Revision {words[0]} is what runs; no changes to commit.\n"
+        return f"Revision {words[0]} is the running configuration; no changes to commit.\n"
     return 'Rollback diff has been applied.\nUse "compare" to review the changes or "commit" to apply them.\n'

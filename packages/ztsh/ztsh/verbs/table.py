@@ -13,7 +13,7 @@ from ztsh.verbs.completion import Completer, add_files, add_revisions, arguments
 
 @dataclass(frozen=True)
 class Verb:
-    """A command: its name, the forms of its arguments, its help, its completion, and what carries it out.
+    """A command: its name, the forms of its arguments, its help, its completion, and its function.
 
     ``run`` gets the words after the name and returns what to print. It raises :class:`ztsh.errors.SessionError` for
     what is refused, and :class:`ztsh.errors.Misused` for arguments in none of the forms. ``scripted``: also a
@@ -37,17 +37,17 @@ class Verb:
 _COMMENT = ("comment", "Comment for commit log")
 
 _ALL = (
-    Verb("comment", ("PATH 'text'",), "Give a part of the configuration a comment", existing_path("comment"), editing.comment),
-    Verb("commit", ("[comment 'text']",), "Carry out the changes", arguments(ENTER, _COMMENT), committing.commit),
+    Verb("comment", ("PATH 'text'",), "Add a comment to a configuration node", existing_path("comment"), editing.comment),
+    Verb("commit", ("[comment 'text']",), "Commit the changes", arguments(ENTER, _COMMENT), committing.commit),
     Verb(
-        "commit-confirm", ("[MINUTES] [comment 'text']",), "Carry out the changes, and go back unless 'confirm' follows in time",
+        "commit-confirm", ("[MINUTES] [comment 'text']",), "Commit the changes, roll back unless 'confirm' follows in time",
         arguments(
-            ("<Enter>", "Commit, go back in 10 minutes if no confirm"), ("<N>", "Commit, go back in N minutes if no confirm"), _COMMENT
+            ("<Enter>", "Commit, roll back in 10 minutes if no confirm"), ("<N>", "Commit, roll back in N minutes if no confirm"), _COMMENT
         ),
         committing.commit_confirm,
     ),
     Verb(
-        "compare", ("", "saved", "N", "N M"), "Show what differs between configurations",
+        "compare", ("", "saved", "N", "N M"), "Compare configurations",
         arguments(
             ("<Enter>", "Compare working & active configurations"),
             ("commands", "Show the difference as commands"),
@@ -58,37 +58,37 @@ _ALL = (
         ),
         looking.compare,
     ),
-    Verb("confirm", ("",), "Keep what commit-confirm has carried out", nothing, committing.confirm),
-    Verb("copy", ("NAME VALUE to NAME VALUE",), "Copy a part of the configuration", completion.copied, editing.copy),
-    Verb("delete", ("PATH",), "Delete a part of the configuration", existing_path("delete"), editing.delete),
-    Verb("discard", ("",), "Forget all changes that are not committed", nothing, editing.discard),
-    Verb("edit", ("PATH",), "Go to a part of the configuration", path("edit"), levels.edit, scripted=False),
+    Verb("confirm", ("",), "Confirm the last commit-confirm", nothing, committing.confirm),
+    Verb("copy", ("NAME VALUE to NAME VALUE",), "Copy a configuration node", completion.copied, editing.copy),
+    Verb("delete", ("PATH",), "Delete a configuration node or value", existing_path("delete"), editing.delete),
+    Verb("discard", ("",), "Discard all uncommitted changes", nothing, editing.discard),
+    Verb("edit", ("PATH",), "Go to a configuration level", path("edit"), levels.edit, scripted=False),
     Verb(
-        "exit", ("[discard]",), "Leave this level, or conf mode",
+        "exit", ("[discard]",), "Exit from this level, or from configuration mode",
         arguments(ENTER, ("discard", "Discard any changes")), levels.exit_, scripted=False,
     ),
     Verb(
-        "load", ("[FILE]",), "Replace the configuration by a file",
+        "load", ("[FILE]",), "Replace the configuration with a file",
         arguments(("<Enter>", "Load from system config file"), ("<file>", "Load from a file, or from a URL"), more=add_files), files.load,
     ),
     Verb(
-        "merge", ("FILE",), "Add a file to the configuration",
+        "merge", ("FILE",), "Merge a file into the configuration",
         arguments(("<file>", "Merge from a file, or from a URL"), more=add_files), files.merge,
     ),
-    Verb("rename", ("NAME VALUE to NAME VALUE",), "Rename a part of the configuration", completion.copied, editing.rename),
+    Verb("rename", ("NAME VALUE to NAME VALUE",), "Rename a configuration node", completion.copied, editing.rename),
     Verb(
         "rollback", ("N",), "Return to an earlier commit",
         arguments(("<N>", "Rollback to revision N"), more=add_revisions), committing.rollback,
     ),
-    Verb("run", ("COMMAND",), "Run a command of op mode", completion.op_command, looking.run, scripted=False),
+    Verb("run", ("COMMAND",), "Run an operational mode command", completion.op_command, looking.run, scripted=False),
     Verb(
-        "save", ("[FILE]",), "Keep the configuration over a reboot",
+        "save", ("[FILE]",), "Save the running configuration",
         arguments(("<Enter>", "Save to system config file"), ("<file>", "Save to a file, or to a URL"), more=add_files), files.save,
     ),
-    Verb("set", ("PATH",), "Set a value, or create a part of the configuration", path("set"), editing.set_),
-    Verb("show", ("[PATH] [-all]",), "Show the configuration (with -all also the defaults)", completion.shown_path, looking.show),
-    Verb("top", ("",), "Go to the top of the configuration", nothing, levels.top, scripted=False),
-    Verb("up", ("",), "Go one level up", nothing, levels.up, scripted=False),
+    Verb("set", ("PATH",), "Set a value or create a configuration node", path("set"), editing.set_),
+    Verb("show", ("[PATH] [-all]",), "Show the configuration (-all: with default values)", completion.shown_path, looking.show),
+    Verb("top", ("",), "Go to the top level", nothing, levels.top, scripted=False),
+    Verb("up", ("",), "Go up one level", nothing, levels.up, scripted=False),
 )  # fmt: skip
 
 VERBS = {verb.name: verb for verb in _ALL}
