@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import os
 import shutil
 import subprocess
 import sys
@@ -57,6 +58,7 @@ def log(places: Path) -> list[str]:
         ("edit interfaces zerotier", 'The "edit" command cannot be issued at the specified level'),
         (f"edit {ZT} mtu", 'The "edit" command cannot be issued at the specified level'),
         ("up", "Already at the top level"),
+        ("set", "Need to specify the config node to set\nSet failed"),
         ("frob", "Invalid command: [frob]"),
         (f"comment {ZT} 'x'", "The specified config node does not exist\nComment failed"),
         ("copy zerotier zt0 to zerotier zt1", "Configuration path: [zerotier] is not valid\nCopy failed"),
@@ -200,6 +202,40 @@ def test_a_commit_that_fails_leaves_everything_as_it_was(places: Path, text: str
     assert undone == (["zt0 set two", "zt1 gone None", "zt0 set one"] if text == "break me" else [])
     do(conf, "set interfaces zerotier zt1 description fine", "commit")
     assert "fine" in Session(SCHEMA).text()
+
+
+def killed(text: str) -> None:
+    """A commit of a description for zt0 that is killed while its script runs."""
+    child = os.fork()
+    if child == 0:
+        try:
+            do(mode(), f"set {ZT} description '{text}'", "commit")
+        finally:
+            os._exit(1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -9
+
+
+def test_the_next_commit_repairs_what_a_killed_one_has_left(places: Path) -> None:
+    """Whatever it changes itself; and only once."""
+    do(mode(), f"set {ZT} description one", "commit")
+    killed("kill me")
+    assert "one" in do(mode(), f"show {ZT}")
+    count = len(log(places))
+    do(mode(), "set interfaces zerotier zt1", "commit")
+    assert log(places)[count:] == ["zt0 set one", "zt1 set None"]
+    do(mode(), "delete interfaces zerotier zt1", "commit")
+    assert log(places)[count + 2 :] == ["zt1 gone None"]
+    assert sorted(path.name for path in (places / "run").iterdir()) == ["active.boot", "active.public", "commit.lock"]
+
+
+def test_a_refused_commit_does_not_forget_what_was_killed(places: Path) -> None:
+    do(mode(), f"set {ZT} description one", "commit")
+    killed("kill me")
+    with pytest.raises(SessionError):
+        do(mode(), "set interfaces zerotier zt1 description 'refuse me'", "commit")
+    count = len(log(places))
+    do(mode(), "set interfaces zerotier zt2", "commit")
+    assert log(places)[count:] == ["zt0 set one", "zt2 set None"]
 
 
 def test_two_sessions_have_candidates_of_their_own(places: Path) -> None:

@@ -39,11 +39,11 @@ def script(arguments: Sequence[str]) -> int:
             with open(arguments[0]) as file:
                 text = file.read()
     except (OSError, UnicodeDecodeError) as error:
-        print(f"ztsh: {arguments[0]} cannot be read ({error})", file=sys.stderr)
+        print(f"ztsh: {arguments[0]} cannot be read ({getattr(error, 'strerror', None) or 'not a text'})", file=sys.stderr)
         return 1
     demand_rights()
     op = OpMode()
-    conf = ConfMode(Session(), lambda words: str(op.run(words) or ""), via="script")
+    conf = ConfMode(Session(), op.run_quietly, via="script")
     for number, line in enumerate(text.splitlines(), start=1):
         if line.lstrip().startswith("#") or line.strip() == "configure":
             continue
@@ -107,6 +107,8 @@ def shell() -> int:
 
         op, status = OpMode(), 0
         for line in sys.stdin:
+            if line.split() in (["exit"], ["logout"]):
+                break
             status = op.text(line.rstrip("\n"))
         return status
     from ztsh.shell import Shell
@@ -128,33 +130,39 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Entry point."""
     words = list(sys.argv[1:] if arguments is None else arguments)
     try:
-        if not words or words == ["-l"] or words == ["--login"]:
-            return shell()
-        if words[0] in ("-h", "--help"):
-            print(USAGE, end="")
-            return 0
-        if words[0] in ("-v", "--version"):
-            from ztsh.version import VERSION
-
-            print(f"ztsh {VERSION}")
-            return 0
-        from ztsh.opmode import OpMode
-        from ztsh.words import Line
-
-        if words[0] == "-c" and len(words) > 1:
-            return OpMode().text(words[1])
-        if words[0] in _VERBS:
-            return _VERBS[words[0]](words[1:])
-        if words[0].startswith("-"):
-            print(USAGE, end="", file=sys.stderr)
-            return 2
-        return OpMode().line("", Line(words))
+        status = _main(words)
+        sys.stdout.flush()  # here, where a reader that has gone is no surprise
+        return status
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # the reader has gone; nothing more can be said
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # nothing more can be said
         return 1
     except (SessionError, SchemaError, StoreError) as error:
         print(f"ztsh: {error}", file=sys.stderr)
         return 1
+
+
+def _main(words: list[str]) -> int:
+    if not words or words == ["-l"] or words == ["--login"]:
+        return shell()
+    if words[0] in ("-h", "--help"):
+        print(USAGE, end="")
+        return 0
+    if words[0] in ("-v", "--version"):
+        from ztsh.version import VERSION
+
+        print(f"ztsh {VERSION}")
+        return 0
+    from ztsh.opmode import OpMode
+    from ztsh.words import Line
+
+    if words[0] == "-c" and len(words) > 1:
+        return OpMode().text(words[1])
+    if words[0] in _VERBS:
+        return _VERBS[words[0]](words[1:])
+    if words[0].startswith("-"):
+        print(USAGE, end="", file=sys.stderr)
+        return 2
+    return OpMode().line("", Line(words))
 
 
 if __name__ == "__main__":

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ztsh import places
+from ztsh import interrupted, places
 from ztsh.check import failed
 from ztsh.configuration import Config
 from ztsh.errors import SessionError
@@ -27,10 +27,11 @@ def activate(schema: Node, running: Config, wanted: Config) -> None:
         public = Config(masked(wanted.tree, schema), wanted.comments)
         texts.append(_text(places.public_file(), public, schema, 0o644))
         texts.append(_text(places.active_file(), wanted, schema, 0o640))
-        runner.run(running.tree, wanted.tree)
+        runner.run(running.tree, wanted.tree, [config.tree for config in interrupted.configurations(schema)])
         ran = True
         for text in texts:  # the one that commits go by comes last
             text.finish()
+        interrupted.forget()
     except StoreError as error:
         if ran:
             runner.run(wanted.tree, running.tree)

@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
-from ztsh import places
+from ztsh import interrupted, places
 from ztsh.check import failed
 from ztsh.errors import Locked, SessionError
 from ztsh.store import clear_unfinished
@@ -30,5 +30,6 @@ def locked() -> Iterator[None]:
         except BlockingIOError:
             raise Locked("Configuration system temporarily locked due to another commit in progress", failed("commit")) from None
         with suppress(OSError):  # what killed commits have left
+            interrupted.keep()
             clear_unfinished(directory, r"(?:active|confirm)\.(?:boot|public)")
         yield

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 from ztsh import places
 from ztsh.complete import Choices, op_choices, wrong_op
+from ztsh.errors import SessionError
 from ztsh.opschema import OpNode, load_op_schema, resolve
 from ztsh.store import GROUP
 from ztsh.tree import Tree
@@ -46,8 +47,8 @@ return 1
 """ % GROUP
 
 
-class OpError(ValueError):
-    """Words that are no command; the text is what VyOS would print."""
+class OpError(SessionError):
+    """Words that are not a command; the text is what VyOS would print."""
 
 
 def filtered(pipe: str) -> str:
@@ -107,8 +108,9 @@ class OpMode:
         Programs of the system have their own names; a word cut short is op mode's only where no program has it.
         """
         word = line.words[0]
-        if not (word in self.schema.children or (self.knows(word) and not is_system_command(word))):
-            if text and is_system_command(word):
+        system = bool(text) and is_system_command(word)
+        if word not in self.schema.children and (system or not self.knows(word)):
+            if system:
                 return run_system(text)
             print(f"\n  Invalid command: [{word}]\n", file=sys.stderr)
             return 127
@@ -117,6 +119,12 @@ class OpMode:
         except OpError as error:
             print(f"\n{error}\n", file=sys.stderr)
             return 1
+
+    def run_quietly(self, words: Sequence[str]) -> str:
+        """As :meth:`run`, for a command that has nothing more to print. Raises :class:`OpError`."""
+        sys.stdout.flush()
+        self.run(words)
+        return ""
 
     def text(self, text: str) -> int:
         """As :meth:`line`, for a line that has not been cut yet."""

@@ -34,9 +34,12 @@ class Task:
     deletes: bool
 
 
-def tasks(old: Tree, new: Tree, schema: Node) -> list[Task]:
-    """The scripts to run: deletions first and against the order of priorities, then the rest in their order."""
-    found = list(_changed(old, new, schema, ()))
+def tasks(old: Tree, new: Tree, schema: Node, interrupted: Sequence[Tree] = ()) -> list[Task]:
+    """The scripts to run: deletions first and against the order of priorities, then the rest in their order.
+
+    What ``interrupted`` commits were to change may be in either state, so their scripts run too.
+    """
+    found = list(dict.fromkeys(task for before in (old, *interrupted) for task in _changed(before, new, schema, ())))
     gone = sorted((t for t in found if t.deletes), key=lambda t: (-t.priority, natural(t.path[-1])))
     return gone + sorted((t for t in found if not t.deletes), key=lambda t: (t.priority, natural(t.path[-1])))
 
@@ -89,13 +92,13 @@ class Runner:
     def __init__(self, schema: Node) -> None:
         self._schema = schema
 
-    def run(self, old: Tree, new: Tree) -> None:
-        """Bring the router from ``old`` to ``new``.
+    def run(self, old: Tree, new: Tree, interrupted: Sequence[Tree] = ()) -> None:
+        """Bring the router from ``old`` to ``new``, also where interrupted commits have left it in another state.
 
         All scripts verify before the first one changes anything. When one fails later, those that have run
         are run again with the old configuration. Raises :class:`SessionError`.
         """
-        work = [(task, _load(task.script)) for task in tasks(old, new, self._schema)]
+        work = [(task, _load(task.script)) for task in tasks(old, new, self._schema, interrupted)]
         with proposing(Proposal(self._schema, old, new)):
             checked = [(task, module, self._prepare(task, module)) for task, module in work]
             done: list[Task] = []

@@ -105,6 +105,9 @@ def strip_private(text: str) -> str:
 
 def run_filter(arguments: Sequence[str]) -> int:
     """Standard input in another form: ``commands``, ``json`` or ``strip-private``."""
+    if list(arguments) not in (["commands"], ["json"], ["strip-private"]):
+        print("usage: ztsh filter commands | json | strip-private", file=sys.stderr)
+        return 2
     text = sys.stdin.read()
     if list(arguments) == ["strip-private"]:
         print(strip_private(text), end="")

@@ -29,6 +29,8 @@ class Replacement:
     def __init__(self, path: Path, content: bytes, mode: int = 0o640) -> None:
         """Raises :class:`StoreError`."""
         self._path = path
+        if not path.name:
+            raise StoreError(f"{path} cannot be written (Is a directory); name a file")
         self._aside = path.with_name(f".{path.name}.{os.getpid()}")  # what clear_unfinished looks for
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -72,20 +74,20 @@ def write(path: Path, text: str, mode: int = 0o640) -> None:
 
 def clear_unfinished(directory: Path, name: str) -> None:
     """Remove what a power cut left of writing files whose name matches; only where nobody writes now. Raises OSError."""
-    for path, _writer in _unfinished(directory, name):
+    for path, _writer in unfinished(directory, name):
         path.unlink()
 
 
 def clear_abandoned(directory: Path, name: str) -> None:
     """Remove what killed processes have left of writing files whose name matches, as far as that can be removed."""
     with suppress(OSError):
-        for path, writer in _unfinished(directory, name):
+        for path, writer in unfinished(directory, name):
             if not Path("/proc", writer).exists():
                 with suppress(OSError):  # another user's
                     path.unlink()
 
 
-def _unfinished(directory: Path, name: str) -> list[tuple[Path, str]]:
+def unfinished(directory: Path, name: str) -> list[tuple[Path, str]]:
     """Files that were being written aside, each with the number of its process."""
     pattern = re.compile(rf"\.(?:{name})\.([0-9]+)")
     found = ((path, pattern.fullmatch(path.name)) for path in (directory.iterdir() if directory.is_dir() else ()))

@@ -10,6 +10,8 @@ from ztsh.words import indented
 
 def set_(editor: Editor, words: list[str]) -> str:
     """Set a value, or create a node."""
+    if not words and not editor.level:
+        raise SessionError("Need to specify the config node to set", failed("set"))
     try:
         editor.session.set(editor.path("set", words))
     except AlreadySet as told:
