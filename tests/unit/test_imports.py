@@ -28,10 +28,12 @@ def modules() -> dict[str, Path]:
 
 def nodes(tree: ast.AST) -> Iterator[ast.AST]:
     """All of a module but what only type checkers read."""
-    for child in ast.iter_child_nodes(tree):
-        if not (isinstance(child, ast.If) and "TYPE_CHECKING" in ast.unparse(child.test)):
-            yield child
-            yield from nodes(child)
+    left = [tree]
+    while left:
+        node = left.pop()
+        if not isinstance(node, ast.expr) and not (isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)):
+            yield node
+            left += ast.iter_child_nodes(node)
 
 
 def imported(text: str, known: dict[str, Path]) -> set[str]:
