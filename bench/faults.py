@@ -137,23 +137,19 @@ HEADERS = (
     "path 2 dies by", "flows of", "hit", "gap p50", "gap p95", "worst", "limit p95", "lost of hit", "others", "lost", "moved",
     "returns", "lost then",
 )  # fmt: skip
-_PAGE = """# What flows notice when a path dies
+_PAGE = """# What flows lose when a path fails
 
-`make bench-faults` measures this and writes this page. Two routers on one machine ({cpus} CPUs, {engine}), {instances}
-instances each, transit networks of both families, probes every 200 ms x 3, {flows} UDP flows of 100 packets/s each that
-are echoed. Path 2 dies in the middle of it, {runs} times by each kind of death, every time with flows of its own. A flow
-is hit when it went over path 2 in either direction; its gap is the longest time without an echo, so nothing below 10 ms
-shows. Times are in ms. Of the other flows every lost packet counts, and every one whose path has changed. All of these
-must be 0.
+`make bench-faults` measures this and writes this page. Two routers on one machine ({cpus} CPUs, {engine}), {instances} instances each, IPv4 and IPv6 transit
+networks, probes every 200 ms x 3, {flows} echoed UDP flows of 100 packets/s each. Path 2 fails while they run, {runs} times per kind of failure,
+each time with new flows. A flow is hit if it used path 2 in either direction. Its gap is the longest time without an echo, in ms, with a
+resolution of 10 ms. For the other flows, lost packets and changed paths are counted: all of these must be 0.
 
-Where an instance is started again, its path comes back while the flows still run: "returns" is how often it entered a
-group at either end, "lost then" are packets of any flow that were lost within {around} ms of it. An IPv6 path that dies or is
-drained leaves its groups by the deletion of its next hop, which touches no other path. One that comes back can only do so by
-a replacement of the group, and there the Linux kernel (5.16 and later) lets go of the route caches of all members of an
-IPv6 group: the packet that a CPU is just then sending over one of them is dropped. In a loop of replacements under 6400
-packets/s that was one packet in some 350 of them, so one per row is let pass; IPv4 has no such thing. The flows here end
-in sockets of the routers themselves, which leave a deleted IPv6 next hop only when the kernel frees it, 10 to 20 ms later;
-forwarded ones do at once.
+If the instance restarts, its path returns while the flows still run. "returns" counts how often it entered a group at either end; "lost
+then" counts packets of any flow that were lost within {around} ms of that. An IPv6 path leaves its groups by deletion of its next hop, which
+affects no other path. It can only return by replacement of the group. Then the Linux kernel (5.16 and later) drops the route caches of all
+members of an IPv6 group, and with them a packet that a CPU is sending at that moment: in a loop of replacements at 6400 packets/s, one
+packet in about 350 replacements. So one lost packet per row is accepted; IPv4 is not affected. The flows here end in sockets of the routers,
+which leave a deleted IPv6 next hop when the kernel frees it, 10 to 20 ms later. Forwarded flows leave it immediately.
 
 {table}
 """

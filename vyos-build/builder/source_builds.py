@@ -84,9 +84,11 @@ def _of(done: Mapping[str, Built], names: Sequence[str]) -> list[Given]:
 
 
 def _key(step: Step, place: chroot.Chroot, keys: Mapping[str, str]) -> str:
-    """What the packages of a source depend on: its tree, the sources before it, and how it is built."""
-    how = [place.options, place.sources_list, *place.extra]
-    parts = [worktree.fingerprint(step.source.tree), *how, *(keys[name] for name in step.after)]
+    """What the packages of a source depend on: its tree, the sources before it, and how it is built.
+
+    Not the extra packages: they are given for the sake of a build that fails, and what was built without them stays.
+    """
+    parts = [worktree.fingerprint(step.source.tree), place.options, place.sources_list, *(keys[name] for name in step.after)]
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()
 
 
