@@ -44,6 +44,7 @@ def test_real_builds(tmp_path: Path, checkout: Maker, capsys: pytest.CaptureFixt
     steps = planned(tmp_path / "sources", "app", "late", "broken")
     assert names(steps) == [("broken", ()), ("zlib", ()), ("app", ("zlib",)), ("late", ("broken",))]
     place, into = Chroot(Path("/"), ""), tmp_path / "built"
+    write(into, {".tree-x/of-a-run/that-was-killed": ""})
 
     def build() -> tuple[dict[str, str], list[str]]:
         done = source_builds.build(planned(tmp_path / "sources", "app", "late", "broken"), [], place, into, Log(tmp_path / "log"))

@@ -43,7 +43,7 @@ class Chroot:
 
     def build(self, tree: Path, repository: Path, out: Path, log: Path) -> None:
         """Build the packages of a tree into ``out``; the tree itself is copied. Raises :class:`StepFailed`."""
-        with tempfile.TemporaryDirectory(prefix="build-", dir=out.parent) as scratch:
+        with tempfile.TemporaryDirectory(prefix=".build-", dir=out.parent) as scratch:
             place = Path(scratch)
             (place / "list").write_text(self.sources_list)
             (place / "scratch").mkdir()

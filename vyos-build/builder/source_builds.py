@@ -42,6 +42,8 @@ class Built:
 def build(steps: Sequence[Step], given: Sequence[Given], place: chroot.Chroot, into: Path, log: Log) -> list[Built]:
     """Build in order. A failure is told with the end of its log, and the rest goes on without it."""
     into.mkdir(parents=True, exist_ok=True)
+    for left in into.glob(".*-*"):  # by a run that was killed
+        shutil.rmtree(left, ignore_errors=True)
     done: dict[str, Built] = {}
     keys: dict[str, str] = {}
     for number, step in enumerate(steps, 1):
@@ -103,7 +105,7 @@ def _packages(
     into.mkdir()
     log.step(f"{head}: building; the log is {into}/build.log")
     begin = time.monotonic()
-    with tempfile.TemporaryDirectory(prefix="tree-", dir=into.parent) as scratch:
+    with tempfile.TemporaryDirectory(prefix=".tree-", dir=into.parent) as scratch:
         tree = Path(scratch) / step.source.tree.name
         shutil.copytree(step.source.tree, tree, symlinks=True)
         worktree.remove_ignored(tree)
