@@ -265,12 +265,18 @@ def test_a_package_of_debian_s_that_is_damaged(place: Path) -> None:
         make(place, "all")
 
 
-def test_live_boot_that_nobody_asks_for(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize(("name", "harm"), [
+    ("live-boot", "starts no image that install image has made"),
+    ("bash-completion", "VyOS's bash 4.1 cannot read, so the prompt knows no command of VyOS"),
+    ("ethtool", "has no JSON for VyOS's scripts, so no Ethernet interface can be set"),
+])  # fmt: skip
+def test_what_vyos_does_not_work_with(place: Path, name: str, harm: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """No dependency says that Debian's version will not do."""
     make(place, "all")
-    assert "live-boot is Debian's, which starts no image that install image has made" in capsys.readouterr().out
-    make_deb(place / "built", "live-boot", "2015", "all")
+    assert f"{name} is Debian's, which {harm}: " in capsys.readouterr().out
+    make_deb(place / "built", name, "99", "all")
     make(place, "all")
-    assert "live-boot is Debian's" not in capsys.readouterr().out
+    assert f"{name} is Debian's" not in capsys.readouterr().out
 
 
 def test_vyos_itself_is_not_left_out(place: Path) -> None:

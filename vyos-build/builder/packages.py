@@ -32,8 +32,12 @@ from builder.wanted import branch_of, read_wanted, sources_of
 
 # Without these there is no VyOS, or not one command of it runs.
 _INDISPENSABLE = ("vyos-1x", "vyatta-bash", "vyatta-cfg", "vyos-utils", "libvyosconfig0", "python3-pyhumps")
-# live-build installs it into every image, and an image of VyOS needs VyOS's.
-_ALWAYS = ("live-boot",)
+# Every image has these, no dependency says which version, and VyOS does not work with Debian 12's, which ...
+_NOT_DEBIAN_S = {
+    "live-boot": "starts no image that install image has made: build VyOS's own",
+    "bash-completion": "VyOS's bash 4.1 cannot read, so the prompt knows no command of VyOS: give 2.8, of Debian 10",
+    "ethtool": "has no JSON for VyOS's scripts, so no Ethernet interface can be set: give 6.10 or newer",
+}
 
 
 @dataclass(frozen=True)
@@ -69,7 +73,7 @@ def make(order: Order, log: Log, into: Path, work: Path = WORK) -> list[Gap]:
     built: list[Built] = []
     if order.sources:
         lines = chroot.sources_list(*mirrors, defaults.distribution)
-        built = _build(order, [*wanted.packages, *_ALWAYS], packages, debian, lines, defaults, log, work)
+        built = _build(order, [*wanted.packages, *_NOT_DEBIAN_S], packages, debian, lines, defaults, log, work)
         packages = newest([*packages, *(package for source in built for package in source.packages)])
     collisions.check(packages)
     gaps = find_gaps(wanted.packages, [package.stanza for package in packages], debian)
@@ -94,8 +98,10 @@ def make(order: Order, log: Log, into: Path, work: Path = WORK) -> list[Gap]:
         "sources": {source.name: source.told() for source in built},
         "left out": [{"package": str(gap.relation), "asked for by": gap.askers, "instead": gap.instead} for gap in left],
     })
-    if not any(package.name == "live-boot" for package in packages):
-        log.step("live-boot is Debian's, which starts no image that install image has made: build VyOS's own")
+    names = {package.name for package in packages}
+    for name, reason in _NOT_DEBIAN_S.items():
+        if name not in names:
+            log.step(f"{name} is Debian's, which {reason}")
     if kernel != wanted.kernel:
         log.step(f"the kernel is Debian's {kernel}, because there is no {wanted.kernel}")
     for gap in left:
