@@ -239,6 +239,12 @@ Package: shim-signed
 Status: install ok installed
 Architecture: amd64
 Version: 1
+
+Package: grub-efi-amd64-signed
+Status: install ok installed
+Architecture: amd64
+Version: 1
+Protected: yes
 """
 
 
@@ -256,9 +262,11 @@ def test_live_build_takes_away_only_what_needs_squashfs_tools(tmp_path: Path, co
     }  # fmt: skip
     command = ["apt-get", f"--config-file={tmp_path}/apt.conf"]
     command += [f"-o{name}={value if name.startswith('APT') else tmp_path / value}" for name, value in options.items()]
-    command += ["--simulate", "remove", "--auto-remove", "--purge", "--yes", "squashfs-tools"]
-    said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    command += ["--simulate", "remove", "--auto-remove", "--purge", "--yes"]
+    said = subprocess.run([*command, "squashfs-tools"], capture_output=True, text=True, check=True).stdout
     assert {line.split()[1] for line in said.splitlines() if line.startswith(("Remv ", "Purg "))} == removed
+    protected = subprocess.run([*command, "grub-efi-amd64-signed"], capture_output=True, check=False)
+    assert (protected.returncode == 0) is bool(conf)
 
 
 def test_preferences_take_ours_and_never_vyos() -> None:

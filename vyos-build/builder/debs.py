@@ -46,8 +46,8 @@ def find(directory: Path, names: Iterable[str]) -> list[Deb]:
 
 # live-build installs squashfs-tools for a moment, and takes it away with all that came with vyos-1x, which depends on
 # it. When it is given packages as files, that is before it takes the initramfs and the signed boot loader: the
-# initramfs loses its RAID and its encryption, and Debian's signed boot loader is protected, so apt refuses.
-KEEP = 'APT::NeverAutoRemove { ".*"; };\n'
+# initramfs loses its RAID and its encryption. It also removes Debian's signed boot loader, which is protected by now.
+KEEP = 'APT::NeverAutoRemove { ".*"; };\nAPT::Get::allow-remove-essential "true";\n'
 
 
 def preferences(packages: Iterable[str], train: str) -> str:
