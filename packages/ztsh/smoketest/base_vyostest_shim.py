@@ -5,7 +5,6 @@ of the tests, it is committed again. Touch /tmp/vyos.smoketest.debug to see ever
 """
 
 import os
-import re
 import subprocess
 import tempfile
 import unittest
@@ -81,22 +80,3 @@ class VyOSUnitTestSHIM:
             found = _output([OP_MODE, '-c', ' '.join(path)])
             _say(self, found)
             return found
-
-        def getFRRconfig(self, string=None, end='$', endsection='^!'):  # noqa: N802 - VyOS's name
-            """The running configuration of FRR, or its sections that begin with the line ``string``."""
-            found = _output(['vtysh', '-c', 'show run no-header'])
-            if string:
-                found = '\n'.join(_sections(found.splitlines(), f'^{string}{end}', endsection))
-            _say(self, found)
-            return found
-
-
-def _sections(lines, begin, end):
-    """Lines from each that fits ``begin`` to the next that fits ``end``, both included."""
-    inside = False
-    for line in lines:
-        first = not inside and re.search(begin, line) is not None
-        inside = inside or first
-        if inside:
-            yield line
-            inside = first or re.search(end, line) is None
