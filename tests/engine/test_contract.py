@@ -326,7 +326,7 @@ def test_a_second_process_on_a_home_is_refused(node: Node) -> None:
 
 @only_ours
 def test_wrong_command_lines(engine: str, tmp_path: Path) -> None:
-    for words in (["-d", str(tmp_path)], ["-p99999", str(tmp_path)], ["-x"], [], ["a", "b"], ["-i", "nonsense"]):
+    for words in (["-d", str(tmp_path)], ["-p99999", str(tmp_path)], ["-p", "1x", str(tmp_path)], ["-p"], ["-x"], ["--x"], [], ["a", "b"], ["-i", "nonsense"]):
         done = run([engine, *words], check=False)
         assert done.returncode == 1 and done.stderr
 

@@ -1,6 +1,7 @@
 #include "api.h"
 
 #include "door.h"
+#include "io.h"
 
 #include <jansson.h>
 #include <microhttpd.h>
@@ -51,8 +52,8 @@ static json_t *underlay_json(struct api *api) {
 }
 
 static json_t *status_json(struct api *api) {
-	struct sockaddr_storage addresses[64];
-	size_t count = underlay_addresses(node_underlay(api->node), addresses, 64);
+	struct sockaddr_storage addresses[UNDERLAY_SOCKETS];
+	size_t count = underlay_addresses(node_underlay(api->node), addresses, UNDERLAY_SOCKETS);
 	json_t *listening = json_array();
 	for (size_t i = 0; i < count; i++) json_array_append_new(listening, address_json(&addresses[i]));
 	char version[40];
@@ -180,10 +181,15 @@ static bool may_ask(const struct api *api, struct MHD_Connection *connection) {
 
 static enum MHD_Result send_answer(struct MHD_Connection *connection, unsigned int code, json_t *json) {
 	char *text = json ? json_dumps(json, JSON_INDENT(1)) : NULL;
+	if (json && !text) code = 500; /* no memory */
 	json_decref(json);
 	struct MHD_Response *response =
 		text ? MHD_create_response_from_buffer(strlen(text), text, MHD_RESPMEM_MUST_FREE)
 			 : MHD_create_response_from_buffer(2, (void *)(uintptr_t) "{}", MHD_RESPMEM_PERSISTENT);
+	if (!response) {
+		free(text);
+		return MHD_NO;
+	}
 	MHD_add_response_header(response, MHD_HTTP_HEADER_CONTENT_TYPE, "application/json");
 	enum MHD_Result result = MHD_queue_response(connection, code, response);
 	MHD_destroy_response(response);
@@ -231,6 +237,7 @@ struct api *api_start(struct node *node, const char *home, const char *token) {
 }
 
 void api_stop(struct api *api) {
+	if (!api) return;
 	doors_close(api->doors);
 	explicit_bzero(api->token, sizeof api->token);
 	free(api);

@@ -10,6 +10,7 @@ struct api;
 
 /* NULL with a line said when there is no way in. */
 struct api *api_start(struct node *node, const char *home, const char *token);
+/* NULL is nothing. */
 void api_stop(struct api *api);
 
 #endif

@@ -93,6 +93,7 @@ struct contact *contact_new(core_node *core, struct underlay *underlay, struct g
 		return NULL;
 	}
 	struct contact *contact = calloc(1, sizeof *contact);
+	if (!contact) return NULL;
 	contact->core = core;
 	contact->topology = topology;
 	memcpy(&contact->operator_delete, &operator_delete, sizeof operator_delete);
@@ -117,7 +118,7 @@ static void *peer_of(struct contact *contact, uint64_t node) {
 }
 
 static void release(struct contact *contact, void *peer) {
-	if (__sync_sub_and_fetch((int *)((char *)peer + PEER_REFERENCES), 1) > 0) return;
+	if (atomic_fetch_sub((atomic_int *)(void *)((char *)peer + PEER_REFERENCES), 1) > 1) return;
 	peer_destroy(peer);
 	contact->operator_delete(peer);
 }

@@ -1,18 +1,18 @@
-/* Contact with peers that the core's C interface does not offer: HELLO to an address, and paths that start anew. */
+/* Contact with peers that the core's C interface does not offer: HELLO to an address, and a reset of its paths. */
 #ifndef ZTNODE_CONTACT_H
 #define ZTNODE_CONTACT_H
 
 #include "core.h"
 #include "guard.h"
-#include "io.h"
 #include "settings.h"
+#include "underlay.h"
 
 #include <stdbool.h>
 #include <stdint.h>
 
 struct contact;
 
-/* NULL with a line said when the core's objects do not lie as this program knows them. */
+/* NULL with a line said when the core's objects do not lie as this program knows them, and without memory. */
 struct contact *contact_new(core_node *core, struct underlay *underlay, struct guard *guard);
 /* `peer` was heard from an address that is none of its paths', or is said to be there. From any thread, also under locks
  * of the core. True when the main loop should look soon. */

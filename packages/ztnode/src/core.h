@@ -1,7 +1,8 @@
 /* The C interface of ZeroTier's core library 1.8.4 as far as ztnode uses it.
  *
  * Written from measured facts (sizes and offsets checked below), not a copy of ZeroTier's header. Times are
- * wall-clock milliseconds. MAC addresses and node addresses stand in the low 48 and 40 bits.
+ * wall-clock milliseconds. MAC addresses and node addresses are in the low 48 and 40 bits.
+ * Only ZT_Node_processBackgroundTasks writes its deadline; the other two that take one leave it alone, and get NULL.
  */
 #ifndef ZTNODE_CORE_H
 #define ZTNODE_CORE_H
@@ -124,11 +125,11 @@ static_assert(sizeof(struct core_callbacks) == 72, "core ABI");
 int ZT_Node_new(core_node **node, void *uptr, void *tptr, const struct core_callbacks *callbacks, int64_t now);
 void ZT_Node_delete(core_node *node);
 int ZT_Node_processWirePacket(core_node *node, void *tptr, int64_t now, int64_t socket, const struct sockaddr_storage *from,
-                              const void *data, unsigned int length, volatile int64_t *deadline);
+                              const void *data, unsigned int length, int64_t *deadline);
 int ZT_Node_processVirtualNetworkFrame(core_node *node, void *tptr, int64_t now, uint64_t nwid, uint64_t source,
                                        uint64_t destination, unsigned int ether_type, unsigned int vlan, const void *data,
-                                       unsigned int length, volatile int64_t *deadline);
-int ZT_Node_processBackgroundTasks(core_node *node, void *tptr, int64_t now, volatile int64_t *deadline);
+                                       unsigned int length, int64_t *deadline);
+int ZT_Node_processBackgroundTasks(core_node *node, void *tptr, int64_t now, int64_t *deadline);
 int ZT_Node_join(core_node *node, uint64_t nwid, void *uptr, void *tptr);
 int ZT_Node_leave(core_node *node, uint64_t nwid, void **uptr, void *tptr);
 int ZT_Node_multicastSubscribe(core_node *node, void *tptr, uint64_t nwid, uint64_t group, unsigned long adi);

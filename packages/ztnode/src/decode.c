@@ -3,7 +3,7 @@
  * A packet of a member whose credentials are still to come, or credentials whose signer is not known yet, is kept for
  * five seconds and tried every half second (Switch: the receive queue). The core of 1.8.4 has decrypted it in place by
  * then; the second time its MAC is wrong and it is gone, so that the first packets of a first contact on a controller's
- * network are lost (mended in 1.8.9, commit 4389b9fef). Here the two functions of the core that are concerned are
+ * network are lost (fixed in 1.8.9, commit 4389b9fef). Here the two functions of the core that are concerned are
  * replaced: what was decrypted and put back is remembered, and when exactly the same bytes are to be decrypted again
  * they are good as they are. Whoever has not seen the plain text cannot send such bytes.
  *

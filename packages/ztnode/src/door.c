@@ -1,7 +1,7 @@
 #include "door.h"
 
 #include "caller.h"
-#include "node.h"
+#include "home.h"
 #include "util.h"
 
 #include <errno.h>

@@ -3,6 +3,7 @@
 #include "util.h"
 
 #include <netinet/in.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -37,6 +38,9 @@ struct remote {
 	uint64_t node, newest; /* time in its newest HELLO, by its own clock */
 	size_t index;          /* in the list that was given */
 };
+struct counts {
+	_Atomic uint64_t foreign, forged, strangers;
+};
 struct bucket {
 	double rate, most, tokens;
 };
@@ -48,13 +52,13 @@ struct gate {
 	size_t remote_count;
 	gate_authentic *authentic;
 	void *context;
-	struct known *known;
-	struct known *fresh; /* handed over by gate_know; accessed atomically */
-	struct place last;   /* one that is known; packets of a peer come in runs */
+	struct known *known;           /* of the thread that receives */
+	_Atomic(struct known *) fresh; /* handed over by gate_know */
+	struct place last;             /* one that is known; packets of a peer come in runs */
 	struct guest guests[GUESTS];
 	struct bucket places, packets;
 	int64_t filled;
-	struct gate_counts counts; /* accessed atomically */
+	struct counts counts;
 };
 
 static void set_limits(struct gate *gate, struct limits limits) {
@@ -64,6 +68,7 @@ static void set_limits(struct gate *gate, struct limits limits) {
 
 struct gate *gate_new(uint64_t self, uint64_t seed) {
 	struct gate *gate = calloc(1, sizeof *gate);
+	if (!gate) return NULL;
 	gate->self = self;
 	gate->seed = seed | 1;
 	set_limits(gate, open_limits);
@@ -75,15 +80,17 @@ static int by_node(const void *a, const void *b) {
 	return one->node < other->node ? -1 : one->node > other->node;
 }
 
-void gate_close(struct gate *gate, const uint64_t *remotes, size_t count, gate_authentic *authentic, void *context) {
-	gate->closed = true;
+bool gate_close(struct gate *gate, const uint64_t *remotes, size_t count, gate_authentic *authentic, void *context) {
 	gate->remotes = calloc(count + 1, sizeof *gate->remotes);
+	if (!gate->remotes) return false;
+	gate->closed = true;
 	gate->remote_count = count;
 	for (size_t i = 0; i < count; i++) gate->remotes[i] = (struct remote){.node = remotes[i], .index = i};
 	qsort(gate->remotes, count, sizeof *gate->remotes, by_node);
 	gate->authentic = authentic;
 	gate->context = context;
 	set_limits(gate, closed_limits);
+	return true;
 }
 
 void gate_free(struct gate *gate) {
@@ -98,14 +105,14 @@ bool gate_closed(const struct gate *gate) { return gate->closed; }
 
 struct gate_counts gate_counts(const struct gate *gate) {
 	return (struct gate_counts){
-		__atomic_load_n(&gate->counts.foreign, __ATOMIC_RELAXED),
-		__atomic_load_n(&gate->counts.forged, __ATOMIC_RELAXED),
-		__atomic_load_n(&gate->counts.strangers, __ATOMIC_RELAXED),
+		atomic_load_explicit(&gate->counts.foreign, memory_order_relaxed),
+		atomic_load_explicit(&gate->counts.forged, memory_order_relaxed),
+		atomic_load_explicit(&gate->counts.strangers, memory_order_relaxed),
 	};
 }
 
-static bool refuse(uint64_t *count) {
-	__atomic_add_fetch(count, 1, __ATOMIC_RELAXED);
+static bool refuse(_Atomic uint64_t *count) {
+	atomic_fetch_add_explicit(count, 1, memory_order_relaxed);
 	return false;
 }
 
@@ -146,13 +153,13 @@ void gate_know(struct gate *gate, const struct sockaddr_storage *places, size_t 
 		while (known->slots[at].family && !same_place(&known->slots[at], &place)) at = (at + 1) & known->mask;
 		known->slots[at] = place;
 	}
-	free(__atomic_exchange_n(&gate->fresh, known, __ATOMIC_ACQ_REL));
+	free(atomic_exchange(&gate->fresh, known));
 }
 
 static bool is_known(struct gate *gate, const struct place *place) {
-	if (__atomic_load_n(&gate->fresh, __ATOMIC_RELAXED)) {
+	if (atomic_load_explicit(&gate->fresh, memory_order_relaxed)) {
 		free(gate->known);
-		gate->known = __atomic_exchange_n(&gate->fresh, NULL, __ATOMIC_ACQ_REL);
+		gate->known = atomic_exchange(&gate->fresh, NULL);
 		gate->last.family = 0;
 	}
 	if (same_place(&gate->last, place)) return true;

@@ -2,7 +2,7 @@
  *
  * The core makes an object for every address that a packet comes from, before it knows whether the packet is genuine,
  * looks for its sender on disk, and agrees on a key with whoever says HELLO. Sources are free to choose, so a flood costs
- * its memory and time. Here a packet is looked at first, by what stands in the clear at its head.
+ * its memory and time. Here a packet is looked at first, by what its head says in the clear.
  *
  * A gate that is closed (the link is defined by the configuration alone) lets in what comes from a configured remote and
  * is for us or another remote, and of HELLOs only those whose MAC is right. Then, as at an open one, addresses count:
@@ -28,14 +28,17 @@ struct gate_counts {
 
 struct gate;
 
-/* Whether the MAC of a HELLO is that of a remote, by its place in the list given to gate_new. */
+/* Whether the MAC of a HELLO is that of a remote, by its place in the list given to gate_close. */
 typedef bool gate_authentic(void *context, size_t remote, const unsigned char *packet, size_t length);
 
-/* For node `self`. A closed one knows `remotes` and asks `authentic`; `seed` is random and a secret. */
+/* An open one for node `self`; `seed` is random and a secret. NULL without memory. */
 struct gate *gate_new(uint64_t self, uint64_t seed);
-void gate_close(struct gate *gate, const uint64_t *remotes, size_t count, gate_authentic *authentic, void *context);
+/* Close it, before the first packet: `remotes` are all that there are, and `authentic` is asked about their HELLOs. False
+ * without memory. */
+bool gate_close(struct gate *gate, const uint64_t *remotes, size_t count, gate_authentic *authentic, void *context);
 void gate_free(struct gate *gate);
-/* Addresses that are known from now on, instead of those before. One thread at a time, any one. */
+/* Addresses that are known from now on, instead of those before; without memory, those before stay. One thread at a time,
+ * any one. */
 void gate_know(struct gate *gate, const struct sockaddr_storage *places, size_t count);
 /* Whether the core may see a packet; `now` in milliseconds. The thread that receives alone. */
 bool gate_pass(struct gate *gate, const struct sockaddr_storage *from, const unsigned char *packet, size_t length,

@@ -1,7 +1,7 @@
 #include "guard.h"
 
 #include "decode.h"
-#include "node.h"
+#include "identity.h"
 #include "remotes.h"
 #include "util.h"
 
@@ -44,7 +44,7 @@ static bool close_gate(struct guard *guard, const struct remote_identity *remote
 	}
 	explicit_bzero(private_key, sizeof private_key);
 	guard->count = count;
-	if (good) gate_close(guard->gate, nodes, count, authentic, guard);
+	good = good && gate_close(guard->gate, nodes, count, authentic, guard);
 	free(nodes);
 	return good;
 }
@@ -56,6 +56,7 @@ struct guard *guard_new(const char *home, uint64_t self, const char *secret_iden
 	(void)!getrandom(&seed, sizeof seed, 0);
 	bool good = remotes && guard;
 	if (good) guard->gate = gate_new(self, seed);
+	good = good && guard->gate;
 	int count = good ? remotes_read(home, self, remotes, REMOTES_MAX) : -1;
 	if (count >= 0) good = close_gate(guard, remotes, (size_t)count, secret_identity);
 	free(remotes);

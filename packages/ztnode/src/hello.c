@@ -1,7 +1,7 @@
 #include "hello.h"
 
 #include "core.h"
-#include "node.h"
+#include "identity.h"
 #include "util.h"
 
 #include <pthread.h>

@@ -1,6 +1,6 @@
-/* Identities outside a running node. */
+#include "identity.h"
+
 #include "core.h"
-#include "node.h"
 #include "util.h"
 
 #include <errno.h>

@@ -2,36 +2,26 @@
 #include "api.h"
 #include "core.h"
 #include "decode.h"
+#include "home.h"
+#include "identity.h"
 #include "node.h"
 #include "util.h"
 
-#include <errno.h>
-#include <fcntl.h>
+#include <getopt.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
-#include <sys/random.h>
+#include <sys/signalfd.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-static struct node *_Atomic running;
-
-static void on_signal(int number) {
-	(void)number;
-	int saved = errno;
-	struct node *node = running;
-	if (node) node_stop(node);
-	errno = saved;
-}
 
 static int usage(FILE *out) {
 	fprintf(out, "Usage: ztnode [-U] [-pPORT] HOME       run a node in HOME\n"
 	             "       ztnode -i generate SECRET PUBLIC make an identity\n"
 	             "       ztnode -i getpublic SECRET       print its public part\n"
-	             "       ztnode -v | -h                   version, this text\n"
-	             "-U is taken for zerotier-one's sake: ztnode never changes its user.\n");
+	             "       ztnode -v | --version | -h | --help\n"
+	             "-U is accepted for compatibility with zerotier-one: ztnode never changes its user.\n");
 	return out == stdout ? 0 : 1;
 }
 
@@ -61,143 +51,89 @@ static int identity_tool(int count, char **arguments) {
 	return usage(stderr);
 }
 
-/* A token that others can have read, as in a home that a backup has brought back open, is theirs too. */
-static void drop_open_token(const char *path) {
-	struct stat info;
-	if (lstat(path, &info) < 0 || !S_ISREG(info.st_mode)) return;
-	if ((info.st_uid == 0 || info.st_uid == geteuid()) && !(info.st_mode & 077)) return;
-	if (unlink(path) == 0) say("%s could be read by others; a new token takes its place", path);
+/* A descriptor that is readable once the process is to end: TERM and INT are blocked for this thread and all that it
+ * starts, so none of them is interrupted. -1 with errno set. */
+static int open_stop(void) {
+	sigset_t signals;
+	sigemptyset(&signals);
+	sigaddset(&signals, SIGTERM);
+	sigaddset(&signals, SIGINT);
+	pthread_sigmask(SIG_BLOCK, &signals, NULL);
+	return signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK);
 }
 
-/* The token of the local API: as it stands, or a new one. */
-static bool read_token(const char *home, char token[128]) {
-	char path[HOME_MAX + 32];
-	snprintf(path, sizeof path, "%s/authtoken.secret", home);
-	drop_open_token(path);
-	char *text = read_file(path, 4096, NULL);
-	if (text) {
-		text[strcspn(text, "\r\n \t")] = 0;
-		bool good = *text && strlen(text) < 128;
-		if (good) strcpy(token, text);
-		else say("%s is unusable; remove it to get a new one", path);
-		explicit_bzero(text, strlen(text));
-		free(text);
-		return good;
+static int run_node(const char *home, unsigned int port, const int version[3]) {
+	char token[TOKEN_MAX];
+	if (!home_token(home, token)) return 1;
+	int stop = open_stop();
+	struct node *node = stop >= 0 ? node_start(home, port) : NULL;
+	struct api *api = node ? api_start(node, home, token) : NULL;
+	explicit_bzero(token, sizeof token);
+	int code = 1;
+	if (api) {
+		home_tell(home, node_port(node));
+		say("node %010llx on port %u, core %d.%d.%d", (unsigned long long)node_address(node), node_port(node), version[0],
+		    version[1], version[2]);
+		code = node_run(node, stop);
 	}
-	if (errno != ENOENT) {
-		say("%s cannot be read: %s", path, strerror(errno));
-		return false;
-	}
-	unsigned char random[12];
-	if (getrandom(random, sizeof random, 0) != sizeof random) return false;
-	for (size_t i = 0; i < sizeof random; i++) snprintf(token + 2 * i, 3, "%02x", random[i]);
-	if (write_file(path, token, strlen(token), 0600)) return true;
-	say("%s cannot be written: %s", path, strerror(errno));
-	return false;
-}
-
-static int lock_home(const char *home) {
-	char path[HOME_MAX + 32];
-	snprintf(path, sizeof path, "%s/ztnode.lock", home);
-	int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
-	if (fd < 0) {
-		say("home %s is not writable: %s", home, strerror(errno));
-		return -1;
-	}
-	if (flock(fd, LOCK_EX | LOCK_NB) < 0) {
-		say("home %s is in use by another process", home);
-		close(fd);
-		return -1;
-	}
-	return fd;
-}
-
-static void write_number(const char *home, const char *name, long number) {
-	char path[HOME_MAX + 64], text[24];
-	snprintf(path, sizeof path, "%s/%s", home, name);
-	snprintf(text, sizeof text, "%ld", number);
-	write_file(path, text, strlen(text), 0644);
-}
-
-static void make_directories(const char *home) {
-	static const char *const names[] = {"", "/networks.d", "/peers.d", "/moons.d"};
-	char path[HOME_MAX + 32];
-	for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-		snprintf(path, sizeof path, "%s%s", home, names[i]);
-		mkdir(path, 0700);
-	}
+	api_stop(api);
+	node_delete(node);
+	if (stop >= 0) close(stop);
+	return code;
 }
 
 static int run(const char *home, unsigned int port) {
-	int major, minor, revision;
-	ZT_version(&major, &minor, &revision);
-	if (major != 1 || minor != 8 || !decode_works()) {
-		say("the core library has version %d.%d.%d, but this program knows the layout of 1.8 only", major, minor, revision);
+	int version[3];
+	ZT_version(&version[0], &version[1], &version[2]);
+	if (version[0] != 1 || version[1] != 8 || !decode_works()) {
+		say("the core library has version %d.%d.%d, but this program knows the layout of 1.8 only", version[0], version[1],
+		    version[2]);
 		return 1;
 	}
-	make_directories(home);
-	int lock = lock_home(home);
+	int lock = home_open(home);
 	if (lock < 0) return 1;
-	char token[128];
-	if (!read_token(home, token)) return 1;
-	struct node *node = node_start(home, port);
-	if (!node) return 1;
-	struct api *api = api_start(node, home, token);
-	if (!api) {
-		node_delete(node);
-		return 1;
-	}
-	explicit_bzero(token, sizeof token);
-	running = node;
-	struct sigaction stop = {.sa_handler = on_signal};
-	sigaction(SIGTERM, &stop, NULL);
-	sigaction(SIGINT, &stop, NULL);
-	write_number(home, "zerotier-one.port", node_port(node));
-	write_number(home, "zerotier-one.pid", getpid());
-	say("node %010llx on port %u, core %d.%d.%d", (unsigned long long)node_address(node), node_port(node), major, minor,
-	    revision);
-	int code = node_run(node);
-	api_stop(api);
-	running = NULL;
-	node_delete(node);
+	int code = run_node(home, port, version);
 	close(lock);
 	return code;
 }
 
+static int print_version(void) {
+	int major, minor, revision;
+	ZT_version(&major, &minor, &revision);
+	printf("%d.%d.%d\n", major, minor, revision);
+	return 0;
+}
+
+/* False with a line said. */
+static bool read_port(const char *text, unsigned int *port) {
+	uint64_t value = 0;
+	size_t digits = strspn(text, "0123456789");
+	for (size_t i = 0; i < digits && value <= 65535; i++) value = value * 10 + (uint64_t)(text[i] - '0');
+	*port = (unsigned int)value;
+	if (digits > 0 && text[digits] == 0 && value <= 65535) return true;
+	say("-p takes a port from 1 to 65535, not '%s'", text);
+	return false;
+}
+
 int main(int count, char **arguments) {
-	unsigned long port = 0;
-	const char *home = NULL;
+	static const struct option names[] = {{"help", no_argument, NULL, 'h'}, {"version", no_argument, NULL, 'v'}, {0}};
+	unsigned int port = 0;
 	signal(SIGPIPE, SIG_IGN);
 	signal(SIGHUP, SIG_IGN);
 	signal(SIGUSR1, SIG_IGN);
 	umask(022);
-	for (int i = 1; i < count; i++) {
-		const char *word = arguments[i];
-		if (word[0] != '-') {
-			if (home) return usage(stderr);
-			home = word;
-			continue;
-		}
-		switch (word[1]) {
+	opterr = 0;
+	for (int option; (option = getopt_long(count, arguments, "Up:ivhd", names, NULL)) != -1;) {
+		switch (option) {
 		case 'U':
 			break;
-		case 'p': {
-			char *end;
-			port = strtoul(word + 2, &end, 10);
-			if (!word[2] || *end || port > 65535) {
-				say("-p takes a port from 1 to 65535, not '%s'", word + 2);
-				return 1;
-			}
+		case 'p':
+			if (!read_port(optarg, &port)) return 1;
 			break;
-		}
 		case 'i':
-			return identity_tool(count - i - 1, arguments + i + 1);
-		case 'v': {
-			int major, minor, revision;
-			ZT_version(&major, &minor, &revision);
-			printf("%d.%d.%d\n", major, minor, revision);
-			return 0;
-		}
+			return identity_tool(count - optind, arguments + optind);
+		case 'v':
+			return print_version();
 		case 'h':
 			return usage(stdout);
 		case 'd':
@@ -207,10 +143,10 @@ int main(int count, char **arguments) {
 			return usage(stderr);
 		}
 	}
-	if (!home) return usage(stderr);
-	if (strlen(home) >= HOME_MAX) {
+	if (count - optind != 1) return usage(stderr);
+	if (strlen(arguments[optind]) >= HOME_MAX) {
 		say("the path of the home is too long");
 		return 1;
 	}
-	return run(home, (unsigned int)port);
+	return run(arguments[optind], port);
 }

@@ -1,6 +1,8 @@
 #include "network.h"
 
+#include "io.h"
 #include "settings.h"
+#include "tap.h"
 #include "util.h"
 
 #include <arpa/inet.h>
@@ -27,7 +29,8 @@ struct network {
 	uint64_t nwid;
 	pthread_mutex_t lock; /* of a configuration: the core gives them from several threads */
 	unsigned int mtu;
-	struct tap *_Atomic tap;
+	_Atomic(struct tap *) tap; /* there once its thread is */
+	struct tap *read;          /* the same, for that thread */
 	pthread_t reader;
 	atomic_bool stop;
 	struct group groups[MAX_GROUPS]; /* the main thread's */
@@ -73,12 +76,13 @@ static void frame_in(void *context, const unsigned char *frame, size_t length) {
 	if (length <= ETHERNET_HEADER || length - ETHERNET_HEADER > 10000) return;
 	ZT_Node_processVirtualNetworkFrame(network->host->core, NULL, now_ms(), network->nwid, number_at(frame + 6, 6),
 	                                   number_at(frame, 6), type, 0, frame + ETHERNET_HEADER,
-	                                   (unsigned int)(length - ETHERNET_HEADER), network->host->deadline);
+	                                   (unsigned int)(length - ETHERNET_HEADER), NULL);
 }
 
 static void *read_tap(void *argument) {
 	struct network *network = argument;
-	tap_receive(network->tap, frame_in, network, io_flush, &network->stop);
+	if (!tap_receive(network->read, frame_in, network, io_flush, &network->stop))
+		say("no memory for the frames of TAP %s", tap_name(network->read));
 	return NULL;
 }
 
@@ -99,14 +103,14 @@ static bool open_device(struct network *network, const struct core_network *conf
 	device_name(network, name);
 	struct tap *tap = tap_open(name, mac, network->mtu);
 	if (!tap) return false;
-	network->tap = tap;
+	network->read = tap;
 	int error = pthread_create(&network->reader, NULL, read_tap, network);
 	if (error) {
 		say("no thread for TAP %s: %s", tap_name(tap), strerror(error));
-		network->tap = NULL;
 		tap_close(tap);
 		return false;
 	}
+	network->tap = tap;
 	say("network %016llx on device %s, mtu %u", (unsigned long long)network->nwid, tap_name(tap), network->mtu);
 	return true;
 }

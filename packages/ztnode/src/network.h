@@ -3,7 +3,6 @@
 #define ZTNODE_NETWORK_H
 
 #include "core.h"
-#include "io.h"
 
 #include <net/if.h>
 #include <stdbool.h>
@@ -13,7 +12,6 @@
 struct network_host {
 	core_node *core;
 	const char *home;
-	volatile int64_t *deadline; /* of the core's background tasks */
 };
 
 struct network;

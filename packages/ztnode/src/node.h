@@ -5,24 +5,23 @@
 #include "core.h"
 #include "guard.h"
 #include "hello.h"
-#include "io.h"
 #include "networks.h"
-#include "settings.h"
+#include "underlay.h"
 
 #include <stdbool.h>
 #include <stdint.h>
 
-#define HOME_MAX 3072
+#define PORT_DEFAULT 9993
 
 struct node;
 
 /* Start a node in a home whose identity is sound or absent. NULL with a line said. */
 struct node *node_start(const char *home, unsigned int port);
-/* Work until node_stop. Returns the exit code of the program. */
-int node_run(struct node *node);
-/* From a signal handler or another thread. */
+/* Work until the descriptor `stop` is readable or node_stop is called. Returns the exit code of the program. */
+int node_run(struct node *node, int stop);
+/* From any thread. */
 void node_stop(struct node *node);
-/* Also of one that could not be started whole. */
+/* Once no other thread uses it; NULL is nothing. */
 void node_delete(struct node *node);
 
 core_node *node_core(struct node *node);
@@ -34,12 +33,5 @@ struct underlay *node_underlay(struct node *node);
 struct hello *node_hello(struct node *node);
 const struct guard *node_guard(const struct node *node);
 struct networks *node_networks(struct node *node);
-
-/* Make an identity and write both files. False with a line said. */
-bool identity_generate(const char *secret_file, const char *public_file);
-/* Whether a text has the form of a secret identity. */
-bool identity_sound(const char *text);
-/* The private key in the text of a secret identity. */
-bool identity_private_key(const char *secret, unsigned char key[64]);
 
 #endif

@@ -7,6 +7,7 @@
 #include "relay.h"
 
 #include <dlfcn.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
@@ -20,7 +21,7 @@ struct shared_pointer *relay_upstream(struct shared_pointer *result, void *topol
 struct shared_pointer *relay_get_peer(struct shared_pointer *result, void *topology, void *thread,
                                       const uint64_t *address) __asm__("_ZN8ZeroTier8Topology7getPeerEPvRKNS_7AddressE");
 
-static uint64_t chosen; /* node address, 0: none; accessed atomically */
+static _Atomic uint64_t chosen; /* node address, 0: none */
 static upstream_function *original;
 
 void relay_choose(const struct core_peers *peers) {
@@ -35,11 +36,11 @@ void relay_choose(const struct core_peers *peers) {
 		best = peer->address;
 		latency = here;
 	}
-	__atomic_store_n(&chosen, best, __ATOMIC_RELAXED);
+	atomic_store_explicit(&chosen, best, memory_order_relaxed);
 }
 
 struct shared_pointer *relay_upstream(struct shared_pointer *result, void *topology) {
-	uint64_t node = __atomic_load_n(&chosen, __ATOMIC_RELAXED);
+	uint64_t node = atomic_load_explicit(&chosen, memory_order_relaxed);
 	if (node) {
 		relay_get_peer(result, topology, NULL, &node);
 		void *object;

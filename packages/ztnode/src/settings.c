@@ -55,18 +55,32 @@ static void read_settings(struct settings *settings, json_t *object) {
 	}
 }
 
+/* NULL without memory. */
+static struct settings *empty_settings(void) {
+	struct settings *settings = calloc(1, sizeof *settings);
+	if (!settings) return NULL;
+	settings->interface_blacklist = calloc(MAX_PREFIXES, sizeof *settings->interface_blacklist);
+	settings->physical = calloc(MAX_PREFIXES, sizeof *settings->physical);
+	settings->tries = calloc(MAX_TRIES, sizeof *settings->tries);
+	if (settings->interface_blacklist && settings->physical && settings->tries) return settings;
+	settings_free(settings);
+	return NULL;
+}
+
 struct settings *settings_parse(const char *text, size_t length, char *reason, size_t reason_size) {
 	json_error_t error;
 	json_t *root = json_loadb(text, length, 0, &error);
 	if (!json_is_object(root)) {
-		snprintf(reason, reason_size, "%s", root ? "not a JSON object" : error.text);
+		snprintf(reason, reason_size, "%s", root ? "not a JSON object" : *error.text ? error.text : "no memory");
 		json_decref(root);
 		return NULL;
 	}
-	struct settings *settings = calloc(1, sizeof *settings);
-	settings->interface_blacklist = calloc(MAX_PREFIXES, sizeof *settings->interface_blacklist);
-	settings->physical = calloc(MAX_PREFIXES, sizeof *settings->physical);
-	settings->tries = calloc(MAX_TRIES, sizeof *settings->tries);
+	struct settings *settings = empty_settings();
+	if (!settings) {
+		snprintf(reason, reason_size, "no memory");
+		json_decref(root);
+		return NULL;
+	}
 	read_settings(settings, json_object_get(root, "settings"));
 	const char *key;
 	json_t *value;

@@ -36,7 +36,7 @@ struct settings {
 	size_t try_count;
 };
 
-/* Read local.conf text. NULL and a reason when it is no JSON object; free with settings_free. */
+/* Read local.conf text. NULL and a reason when it is no JSON object, or without memory; free with settings_free. */
 struct settings *settings_parse(const char *text, size_t length, char *reason, size_t reason_size);
 void settings_free(struct settings *settings);
 

@@ -1,11 +1,13 @@
-/* A TAP with a virtio-net header: super-packets in both directions where the kernel has them. */
-#include "io.h"
+#include "tap.h"
+
 #include "offload.h"
+#include "util.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/if_arp.h>
 #include <linux/if_tun.h>
+#include <net/if.h>
+#include <net/if_arp.h>
 #include <poll.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -24,13 +26,13 @@ struct tap {
 	int fd, wake, control;
 	char name[IFNAMSIZ];
 	atomic_uint references; /* the network's, and one of each thread that gathers frames for it */
+	pthread_mutex_t lock;   /* held over a write, so that the device is not closed in the middle of it */
 	bool closed;
-	pthread_mutex_t lock; /* of closed against writes */
 };
 
-/* What a thread inside underlay_receive has gathered for one TAP. */
-static __thread struct joiner *joiner;
-static __thread struct tap *joining;
+/* What a thread that has called tap_gather_here has gathered, and for which TAP. */
+static _Thread_local struct joiner *joiner;
+static _Thread_local struct tap *joining;
 
 static bool request(struct tap *tap, unsigned long number, struct ifreq *what) {
 	memcpy(what->ifr_name, tap->name, IFNAMSIZ);
@@ -48,7 +50,7 @@ static bool attach(struct tap *tap, const char *name) {
 	snprintf(taken, sizeof taken, "/sys/class/net/%s", name);
 	bool free_name = *name && access(taken, F_OK) != 0;
 	if (*name && !free_name) say("device name %s is taken, using a generated one", name);
-	strncpy(what.ifr_name, free_name ? name : "zt%d", IFNAMSIZ - 1);
+	snprintf(what.ifr_name, IFNAMSIZ, "%s", free_name ? name : "zt%d");
 	if (ioctl(tap->fd, TUNSETIFF, &what) < 0) return false;
 	memcpy(tap->name, what.ifr_name, IFNAMSIZ);
 	int size = sizeof(struct virtio_net_hdr);
@@ -102,7 +104,6 @@ static void write_frame(void *context, const struct virtio_net_hdr *header, cons
 	pthread_mutex_unlock(&tap->lock);
 }
 
-/* Called by io_flush of the thread that gathers. */
 void tap_flush(void) {
 	if (!joiner || !joining) return;
 	join_flush(joiner, write_frame, joining);
@@ -145,10 +146,10 @@ static void hand_over(void *context, const struct virtio_net_hdr *header, const 
 	reader->handler(reader->context, frame, length);
 }
 
-void tap_receive(struct tap *tap, frame_handler *handler, void *context, void (*after_batch)(void *),
+bool tap_receive(struct tap *tap, frame_handler *handler, void *context, void (*after_batch)(void *),
                  const atomic_bool *stop) {
 	unsigned char *buffer = malloc(FRAME_MAX);
-	if (!buffer) return;
+	if (!buffer) return false;
 	struct reader reader = {handler, context};
 	struct pollfd polls[2] = {{.fd = tap->wake, .events = POLLIN}, {.fd = tap->fd, .events = POLLIN}};
 	while (!*stop) {
@@ -164,6 +165,7 @@ void tap_receive(struct tap *tap, frame_handler *handler, void *context, void (*
 		if (polls[1].revents & (POLLERR | POLLHUP) && !*stop) break; /* the device was deleted under us */
 	}
 	free(buffer);
+	return true;
 }
 
 void tap_wake(struct tap *tap) {

@@ -156,6 +156,10 @@ static const void *address_bytes(const struct sockaddr_storage *address) {
 	return &((const struct sockaddr_in6 *)address)->sin6_addr;
 }
 
+socklen_t address_size(const struct sockaddr_storage *address) {
+	return address->ss_family == AF_INET ? sizeof(struct sockaddr_in) : sizeof(struct sockaddr_in6);
+}
+
 uint16_t address_port(const struct sockaddr_storage *address) {
 	if (address->ss_family == AF_INET) return ntohs(((const struct sockaddr_in *)address)->sin_port);
 	if (address->ss_family == AF_INET6) return ntohs(((const struct sockaddr_in6 *)address)->sin6_port);

@@ -32,6 +32,8 @@ bool parse_hex(const char *text, size_t digits, uint64_t *value);
 bool parse_address(const char *text, char separator, struct sockaddr_storage *address);
 void format_address(const struct sockaddr_storage *address, char *text, size_t size);
 
+/* Bytes of a sockaddr_in or sockaddr_in6. */
+socklen_t address_size(const struct sockaddr_storage *address);
 uint16_t address_port(const struct sockaddr_storage *address);
 bool same_address(const struct sockaddr_storage *a, const struct sockaddr_storage *b); /* port left out */
 

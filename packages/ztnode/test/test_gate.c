@@ -4,6 +4,8 @@
 
 #include <assert.h>
 #include <netinet/in.h>
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -203,6 +205,36 @@ static void a_clock_that_is_set_back_locks_nobody_out(void) {
 	gate_free(gate);
 }
 
+static atomic_bool done;
+
+static void *tell_places(void *context) {
+	struct sockaddr_storage places[2] = {place(1), place(2)};
+	while (!done) {
+		gate_know(context, places, 2);
+		assert(gate_counts(context).forged == 0);
+	}
+	return NULL;
+}
+
+/* What the thread sanitizer looks at: the thread that receives, and one that tells addresses and reads the counts. */
+static void addresses_are_told_while_packets_come_in(void) {
+	struct gate *gate = closed_gate();
+	struct sockaddr_storage one = place(1);
+	gate_know(gate, &one, 1);
+	exhaust(gate, START);
+	pthread_t teller;
+	done = false;
+	assert(pthread_create(&teller, NULL, tell_places, gate) == 0);
+	for (int i = 0; i < 20000; i++) {
+		assert(pass(gate, 1, packet(REMOTE, SELF), START));
+		assert(!pass(gate, 3, packet(REMOTE, SELF), START));
+	}
+	done = true;
+	pthread_join(teller, NULL);
+	assert(pass(gate, 2, packet(REMOTE, SELF), START));
+	gate_free(gate);
+}
+
 int main(void) {
 	only_configured_nodes_pass_a_closed_gate();
 	a_flood_of_sources_is_a_few_guests_a_second();
@@ -214,6 +246,7 @@ int main(void) {
 	an_open_gate_bounds_strangers_alone();
 	known_addresses_are_those_told_last_however_many();
 	a_clock_that_is_set_back_locks_nobody_out();
+	addresses_are_told_while_packets_come_in();
 	puts("ok");
 	return 0;
 }

@@ -1,0 +1,73 @@
+#include "callbacks.h"
+
+#include "send.h"
+#include "state.h"
+#include "util.h"
+
+#include <unistd.h>
+
+static void wake(const struct core_host *host) {
+	uint64_t one = 1;
+	(void)!write(host->wake, &one, sizeof one);
+}
+
+static void on_state_put(core_node *core, void *user, void *thread, int type, const uint64_t id[2], const void *data,
+                         int length) {
+	(void)core, (void)thread;
+	struct core_host *host = user;
+	if (!state_put(host->home, type, id, data, length)) host->identity_lost = true;
+}
+
+static int on_state_get(core_node *core, void *user, void *thread, int type, const uint64_t id[2], void *data,
+                        unsigned int size) {
+	(void)core, (void)thread;
+	return state_get(((struct core_host *)user)->home, type, id, data, size);
+}
+
+static int on_wire_send(core_node *core, void *user, void *thread, int64_t socket, const struct sockaddr_storage *to,
+                        const void *data, unsigned int length, unsigned int ttl) {
+	(void)core, (void)thread, (void)ttl;
+	return send_packet(((struct core_host *)user)->underlay, socket, to, data, length) ? 0 : -1;
+}
+
+static void on_frame(core_node *core, void *user, void *thread, uint64_t nwid, void **where, uint64_t source,
+                     uint64_t destination, unsigned int type, unsigned int vlan, const void *data, unsigned int length) {
+	(void)core, (void)thread, (void)nwid, (void)vlan;
+	networks_deliver(((struct core_host *)user)->networks, *where, source, destination, type, data, length);
+}
+
+static int on_network(core_node *core, void *user, void *thread, uint64_t nwid, void **where, int operation,
+                      const struct core_network *config) {
+	(void)core, (void)thread, (void)nwid;
+	return networks_configure(((struct core_host *)user)->networks, *where, operation, config);
+}
+
+static void on_event(core_node *core, void *user, void *thread, int event, const void *data) {
+	(void)core, (void)thread, (void)data;
+	struct core_host *host = user;
+	if (event == CORE_EVENT_ONLINE) host->online = true;
+	if (event == CORE_EVENT_OFFLINE) host->online = false;
+	/* Any peer that is a root or a moon can say so, as every remote of a link without a controller is: no reason to end. */
+	if (event == CORE_EVENT_IDENTITY_COLLISION && !atomic_exchange(&host->collision, true))
+		say("a peer says that another node has this node's address with another key; it goes on");
+}
+
+/* No tunnel inside a tunnel: blacklisted prefixes, and every address that one of our own devices has. The core asks for
+ * each address that a peer is heard from and that is none of its paths', too: a sign that the peer may have moved. */
+static int on_path_check(core_node *core, void *user, void *thread, uint64_t peer, int64_t socket,
+                         const struct sockaddr_storage *to) {
+	(void)core, (void)thread, (void)socket;
+	struct core_host *host = user;
+	bool excluded = localconf_excludes(host->conf, to);
+	if (!excluded && host->contact && contact_hint(host->contact, peer, to)) wake(host);
+	return !excluded;
+}
+
+static int on_path_lookup(core_node *core, void *user, void *thread, uint64_t peer, int family,
+                          struct sockaddr_storage *found) {
+	(void)core, (void)thread;
+	return localconf_try(((struct core_host *)user)->conf, peer, family, found);
+}
+
+const struct core_callbacks callbacks = {0,          on_state_put, on_state_get,  on_wire_send,  on_frame,
+                                         on_network, on_event,     on_path_check, on_path_lookup};

@@ -1,0 +1,65 @@
+/* The sockets of the underlay: UDP on every address that the settings allow, all on one port. */
+#ifndef ZTNODE_UNDERLAY_H
+#define ZTNODE_UNDERLAY_H
+
+#include "segments.h"
+#include "settings.h"
+
+#include <net/if.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/socket.h>
+
+#define UNDERLAY_SOCKETS 64
+
+struct underlay;
+
+/* An open socket. */
+struct binding {
+	int fd;
+	int64_t id; /* positive, and never used twice, so that a path's socket cannot turn into another */
+	char device[IFNAMSIZ];
+	struct sockaddr_storage address; /* with port */
+	struct segments segments;
+};
+
+/* NULL with errno set. */
+struct underlay *underlay_open(unsigned int port);
+/* Once no other thread uses it. */
+void underlay_close(struct underlay *underlay);
+
+/* Bind to every address that the settings allow, drop sockets whose address has gone. True when something changed. `taken`
+ * says whether an address could not be bound because another socket has the port there. The main thread. */
+bool underlay_rebind(struct underlay *underlay, const struct settings *settings, bool *taken);
+/* Addresses in use with port, at most `most`; returns how many. */
+size_t underlay_addresses(struct underlay *underlay, struct sockaddr_storage *addresses, size_t most);
+/* Whether a socket with this number is open. */
+bool underlay_has(struct underlay *underlay, int64_t id);
+/* How many messages of several packets the kernel has refused; their packets went one by one. */
+uint64_t underlay_refused(const struct underlay *underlay);
+
+/* -- for those who send (send.h): no binding changes between the two calls, which must not be nested */
+
+void underlay_hold(struct underlay *underlay);
+void underlay_release(struct underlay *underlay);
+/* Where a packet leaves: by its socket, or by another of the family where that is closed because its address has gone. NULL
+ * where there is none. */
+struct binding *underlay_binding(struct underlay *underlay, int64_t id, sa_family_t family);
+void underlay_count_refusal(struct underlay *underlay);
+/* Numbers of the sockets of a family; returns how many. Takes the hold itself. */
+size_t underlay_ids(struct underlay *underlay, sa_family_t family, int64_t ids[UNDERLAY_SOCKETS]);
+
+/* -- for the thread that receives (receive.h) */
+
+/* Readable after underlay_wake. */
+int underlay_wake_fd(const struct underlay *underlay);
+/* Whether the sockets are others than those that underlay_sockets returned last. */
+bool underlay_changed(const struct underlay *underlay);
+/* The sockets to read now; returns how many. Those before are closed where they are not among them. */
+size_t underlay_sockets(struct underlay *underlay, int fds[UNDERLAY_SOCKETS], int64_t ids[UNDERLAY_SOCKETS]);
+/* End its waiting. Any thread. */
+void underlay_wake(struct underlay *underlay);
+
+#endif
