@@ -9,7 +9,7 @@ import re
 import shutil
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from tests.engine.test_contract import Host, Node, link, mac
@@ -19,6 +19,7 @@ from lab.process import LabError, run, wait
 ROOT = Path(__file__).resolve().parents[3]
 SOURCE = ROOT / "packages/ztnode"
 SANITIZERS = ("address", "thread")
+PATIENCE = 5  # times as long as a limit says, at most, where the process waits for a CPU
 GAP = 5.0  # seconds between two looks at the threads of a process that does not answer
 SLOW = 30.0  # seconds: an answer that takes longer counts as none; the machine is shared, the program some 10 times slower
 
@@ -68,13 +69,38 @@ class Sanitized(Node):
 
     def wait_for_answer(self, timeout: float) -> None:
         """Raises :class:`lab.process.LabError` with two looks at all threads: a hang has the same stacks in both."""
-        try:
-            wait(self.answers, timeout=timeout, what=f"API of {self.home.name}; log: {self.path}")
-        except LabError as error:
-            looks = [self.threads()]
-            time.sleep(GAP)
-            looks.append(self.threads())
-            raise LabError("\n".join([str(error), *looks])) from None
+        patience = self._patience(timeout)
+        while True:
+            try:
+                wait(self.answers, timeout=timeout, what=f"API of {self.home.name}; log: {self.path}")
+                return
+            except LabError as error:
+                if patience():
+                    continue
+                looks = [self.threads()]
+                time.sleep(GAP)
+                looks.append(self.threads())
+                raise LabError("\n".join([str(error), *looks])) from None
+
+    def _patience(self, timeout: float) -> Callable[[], bool]:
+        """Whether the process was kept from running for so much of the time since now that its limit has not passed for it."""
+        begin, before = time.monotonic(), self._delays()
+
+        def more() -> bool:
+            elapsed = time.monotonic() - begin
+            kept = max((delay - before.get(thread, 0.0) for thread, delay in self._delays().items()), default=0.0)
+            return elapsed - kept < timeout and elapsed < PATIENCE * timeout
+
+        return more
+
+    def _delays(self) -> dict[str, float]:
+        """Seconds that each thread has waited for a CPU; empty where the kernel does not tell, or the process is gone."""
+        assert self.process
+        found = {}
+        for path in Path(f"/proc/{self.process.pid}/task").glob("*/schedstat"):
+            with contextlib.suppress(OSError, IndexError):
+                found[path.parent.name] = int(path.read_text().split()[1]) / 1e9
+        return found
 
     def threads(self) -> str:
         """What each thread does now, the CPU time of the process and the load of the machine; without gdb, the last two."""
@@ -98,10 +124,13 @@ class Sanitized(Node):
         """TERM, and the exit code; 99 is the sanitizers'."""
         assert self.process
         self.process.terminate()
-        try:
-            return self.process.wait(timeout=SLOW)
-        except subprocess.TimeoutExpired:
-            raise LabError(f"{self.home.name} has not ended {SLOW:g} s after TERM\n{self.threads()}") from None
+        patience = self._patience(SLOW)
+        while True:
+            try:
+                return self.process.wait(timeout=SLOW)
+            except subprocess.TimeoutExpired:
+                if not patience():
+                    raise LabError(f"{self.home.name} has not ended {SLOW:g} s after TERM\n{self.threads()}") from None
 
     def reports(self) -> list[str]:
         """What the sanitizers have said, each with its stack."""
