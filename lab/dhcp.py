@@ -74,11 +74,6 @@ def start_client(router: Router, device: str = "eth0") -> None:
     router.run(["systemctl", "restart", f"dhclient@{device}"])
 
 
-def stop_client(router: Router, device: str = "eth0") -> None:
-    """Take the client away; the address that it got stays."""
-    router.run(["systemctl", "disable", "--quiet", "--now", f"dhclient@{device}"], check=False)
-
-
 def leased(router: Router, prefix: str, device: str = "eth0") -> str:
     """The address that a router has out of ``prefix``; empty while there is none."""
     network = ipaddress.ip_network(prefix)

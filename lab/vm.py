@@ -232,10 +232,6 @@ class Vm:
             self.execute("send-key", keys=[{"type": "qcode", "data": key} for key in keys])
             time.sleep(0.15)  # the keyboard takes no more than a few keys at once, and tells nobody when it has
 
-    def text_log(self) -> str:
-        """Everything that came over the serial console, over all starts."""
-        return (self._directory / "serial.log").read_text(errors="replace")
-
 
 def new_cable() -> tuple[int, int]:
     """Two ends of a cable: UDP ports of this machine. What reaches a machine that is off is lost, as on any cable."""

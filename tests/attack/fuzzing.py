@@ -17,7 +17,6 @@ from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
 Input = TypeVar("Input")
-Mutate = Callable[[random.Random, Sequence[Input]], Input]
 
 SLOW = 2.0  # seconds of CPU that no input may take
 MOST = 1 << 17  # bytes or characters of an input
