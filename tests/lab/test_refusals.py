@@ -72,7 +72,7 @@ def test_a_port_that_another_program_has(clean: Router) -> None:
 def test_a_foreign_next_hop_in_our_range(clean: Router) -> None:
     clean.run(["ip", "nexthop", "add", "id", "2046820481", "blackhole"])
     sentence = refused(clean, good(clean))
-    assert "next hop 2046820481 was made by another program" in sentence and "ip nexthop del id 2046820481" in sentence
+    assert "another program created next hop 2046820481 in the ID range" in sentence and "ip nexthop del id 2046820481" in sentence
     clean.run(["ip", "nexthop", "del", "id", "2046820481"])
     clean.must_configure(good(clean))
 
