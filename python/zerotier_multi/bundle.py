@@ -101,6 +101,12 @@ class Bundle:
         """UDP port of ``instance``."""
         return self.override(instance).port or self.primary_port + instance - 1
 
+    def port_path(self, instance: int) -> str:
+        """CLI path of what gives ``instance`` its port."""
+        if self.override(instance).port:
+            return f"{self.path} instance {instance} port {self.port(instance)}"
+        return f"{self.path} primary port {self.primary_port}"
+
     def weight(self, instance: int) -> int:
         """Share of ``instance`` in the traffic, compared with the others."""
         return self.override(instance).weight or self.default_weight

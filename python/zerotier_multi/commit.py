@@ -14,9 +14,10 @@ from pathlib import Path
 from typing import Any
 
 from zerotier_multi import box, names, restarts, systemd
+from zerotier_multi.box_checks import check_on_box, warnings
 from zerotier_multi.bundle import Bundle
 from zerotier_multi.bundle_parser import parse_bundle
-from zerotier_multi.checks import check_bundle, check_on_box, check_together, warnings
+from zerotier_multi.checks import check_bundle, check_together
 from zerotier_multi.engine import IdentityError, generate_identities
 from zerotier_multi.engine_choice import Choice, choose_engine
 from zerotier_multi.errors import ConfigProblems, refuse_if_any

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from zerotier_multi import box, names, systemd, world
 from zerotier_multi.bundle import Bundle
-from zerotier_multi.checks import BoxFacts
+from zerotier_multi.box_checks import BoxFacts
 from zerotier_multi.cpu import Topology
 from zerotier_multi.homes import home_fault, own_identity
 from zerotier_multi.planner import instance_numbers

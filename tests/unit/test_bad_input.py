@@ -8,8 +8,9 @@ import pytest
 from tests.configuration import EXAMPLE, bundle, configured
 from zerotier_multi import box, systemd
 from zerotier_multi import facts as box_facts
+from zerotier_multi.box_checks import BoxFacts, check_on_box, warnings
 from zerotier_multi.bundle_parser import parse_bundle
-from zerotier_multi.checks import BoxFacts, check_bundle, check_on_box, check_together, warnings
+from zerotier_multi.checks import check_bundle, check_together
 from zerotier_multi.cpu import Cpu
 from zerotier_multi.errors import ConfigProblems
 from zerotier_multi.planner import make_plan

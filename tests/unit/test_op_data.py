@@ -12,6 +12,7 @@ from tests.unit.op_box import NOW, PEERS, PLAN, box, pathd, peer
 from zerotier_multi.identity import mac_on_network
 from zerotier_multi.op import balance, commands, data, routes, text
 from zerotier_multi.op.flows import count_flows
+from zerotier_multi.op.interfaces import interfaces_data, interfaces_text
 from zerotier_multi.op.peer import Underlay, node_of_mac, peer_node, underlay
 from zerotier_multi.op.snapshot import Answer, Snapshot
 from zerotier_multi.op.table import duration, table, visible
@@ -193,7 +194,7 @@ def test_a_long_command_is_broken_so_that_a_shell_mends_it() -> None:
 def everything_shown(seen: Snapshot, colour: bool) -> list[str]:
     plan = seen.plans[0]
     flows = count_flows("conntrack", [], [i.device for i in plan.instances], False)
-    interfaces = data.interfaces(seen)
+    interfaces = interfaces_data(seen)
     return [
         text.summary(data.summary(seen), colour),
         text.bundle(data.bundle(seen, plan), colour),
@@ -202,7 +203,7 @@ def everything_shown(seen: Snapshot, colour: bool) -> list[str]:
         text.routes(routes.routes(seen, plan), colour),
         text.balance(balance.balance(seen, plan, flows), colour),
         text.plan(commands.plan_data(plan)),
-        *(text.interfaces(interfaces, *form, colour) for form in ((False, False), (True, False), (False, True))),
+        *(interfaces_text(interfaces, *form, colour) for form in ((False, False), (True, False), (False, True))),
     ]
 
 
@@ -221,15 +222,15 @@ def test_all_text_fits_the_screen_and_colours_take_no_room() -> None:
 def test_a_description_is_shown_where_there_is_one() -> None:
     plan = replace(PLAN, description="to the other house, " * 12)
     seen = box(plan)
-    shown = text.bundle(data.bundle(seen, seen.plans[0]), False) + text.interfaces(data.interfaces(seen), True, False, False)
+    shown = text.bundle(data.bundle(seen, seen.plans[0]), False) + interfaces_text(interfaces_data(seen), True, False, False)
     assert shown.count("Description:") == 2 and max(map(len, shown.splitlines())) <= 80
-    assert [entry["description"] for entry in data.interfaces(seen)["interfaces"]][1:] == [""] * 4
+    assert [entry["description"] for entry in interfaces_data(seen)["interfaces"]][1:] == [""] * 4
     assert "Description" not in text.bundle(data.bundle(box(), PLAN), False)
 
 
 def test_nothing_configured() -> None:
     assert text.summary(data.summary(Snapshot(NOW)), False) == text.NOTHING
-    assert text.interfaces(data.interfaces(Snapshot(NOW)), False, False, False) == text.NOTHING
+    assert interfaces_text(interfaces_data(Snapshot(NOW)), False, False, False) == text.NOTHING
 
 
 def keys(value: Any) -> set[str]:
@@ -243,7 +244,7 @@ def test_raw_answers_are_json_with_plain_keys() -> None:
     flows = count_flows("sockets", [], [], False)
     answers = [
         data.summary(seen), data.bundle(seen, plan), data.instances(seen, plan), data.paths(seen, plan),
-        routes.routes(seen, plan), balance.balance(seen, plan, flows), commands.plan_data(plan), data.interfaces(seen),
+        routes.routes(seen, plan), balance.balance(seen, plan, flows), commands.plan_data(plan), interfaces_data(seen),
     ]  # fmt: skip
     for answer in answers:
         assert answer["schema"] == 1 and json.loads(json.dumps(answer)) == answer

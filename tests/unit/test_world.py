@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 from tests.configuration import EXAMPLE, bundle
 from zerotier_multi import facts, world
-from zerotier_multi.checks import BoxFacts, check_bundle, check_on_box
+from zerotier_multi.box_checks import BoxFacts, check_on_box
+from zerotier_multi.checks import check_bundle
 from zerotier_multi.cpu import Cpu
 from zerotier_multi.errors import ConfigProblems
 from zerotier_multi.homefiles import PLANET_MARK, HomeFiles, home_files

@@ -11,6 +11,7 @@ from zerotier_multi.op import commands, data, identity, text
 from zerotier_multi.op import routes as route_data
 from zerotier_multi.op.errors import WrongValue
 from zerotier_multi.op.gather import plan_of, require_root, snapshot
+from zerotier_multi.op.interfaces import interfaces_data, interfaces_text
 from zerotier_multi.op.snapshot import Snapshot
 from zerotier_multi.op.table import use_colour
 from zerotier_multi.plan import Plan
@@ -87,5 +88,5 @@ def identities(raw: bool, bundle: str, name: str | None, everything: bool = Fals
 
 def interfaces(raw: bool, bundle: str | None, detail: bool, statistics: bool) -> Answer:
     """The devices of all bundles, or of one."""
-    found = data.interfaces(snapshot([plan_of(bundle)] if bundle else published_plans()))
-    return found if raw else text.interfaces(found, detail, statistics, use_colour())
+    found = interfaces_data(snapshot([plan_of(bundle)] if bundle else published_plans()))
+    return found if raw else interfaces_text(found, detail, statistics, use_colour())

@@ -1,4 +1,4 @@
-"""Bundles, instances, paths and interfaces as plain data, out of a snapshot; pure.
+"""Bundles, instances and paths as plain data, out of a snapshot; pure.
 
 The schemas are described in docs/op-mode.md. Keys are lower_case_underscore and never data themselves. What is
 not known is None.
@@ -13,11 +13,10 @@ from zerotier_multi.cpu import format_cpu_list
 from zerotier_multi.membership import Member
 from zerotier_multi.op.hello import unread_sentence
 from zerotier_multi.op.peer import peer_node, underlay
-from zerotier_multi.op.snapshot import Counters, Snapshot
+from zerotier_multi.op.snapshot import Snapshot
 from zerotier_multi.plan import InstancePlan, PathPlan, Plan
 from zerotier_multi.planner import HASH_POLICY
-from zerotier_multi.netlink.links import Link
-from zerotier_multi.states import BundleState, LinkState, PathState, link_state
+from zerotier_multi.states import BundleState, PathState
 from zerotier_multi.states import bundle_state as states_of
 
 SCHEMA = 1
@@ -30,7 +29,7 @@ def summary(snapshot: Snapshot) -> Data:
     """All bundles, one entry each."""
     return {
         "schema": SCHEMA,
-        "window_seconds": _window(snapshot),
+        "window_seconds": window(snapshot),
         "bundles": [bundle_entry(snapshot, plan) for plan in snapshot.plans],
         "warnings": general_warnings(snapshot),
     }
@@ -40,7 +39,7 @@ def bundle(snapshot: Snapshot, plan: Plan) -> Data:
     """One bundle in detail."""
     return {
         "schema": SCHEMA,
-        "window_seconds": _window(snapshot),
+        "window_seconds": window(snapshot),
         **bundle_entry(snapshot, plan),
         "description": plan.description,
         "addresses": list(plan.addresses),
@@ -73,7 +72,7 @@ def instances(snapshot: Snapshot, plan: Plan) -> Data:
     return {
         "schema": SCHEMA,
         "bundle": plan.bundle,
-        "window_seconds": _window(snapshot),
+        "window_seconds": window(snapshot),
         "instances": [instance_entry(snapshot, plan, instance) for instance in plan.instances],
         "to_authorize": _to_authorize(snapshot, plan),
         "warnings": bundle_warnings(snapshot, plan),
@@ -91,7 +90,8 @@ def paths(snapshot: Snapshot, plan: Plan) -> Data:
     }
 
 
-def _window(snapshot: Snapshot) -> float:
+def window(snapshot: Snapshot) -> float:
+    """Seconds that rates are averaged over."""
     return round(snapshot.window, 3)
 
 
@@ -215,12 +215,13 @@ def instance_entry(snapshot: Snapshot, plan: Plan, instance: InstancePlan) -> Da
         "pid": unit.pid or None,
         "device": instance.device,
         "device_present": instance.device in snapshot.kernel.links,
-        "rate_in_bits": _bits(snapshot.rate(instance.device, "rx_bytes")),
-        "rate_out_bits": _bits(snapshot.rate(instance.device, "tx_bytes")),
+        "rate_in_bits": bits(snapshot.rate(instance.device, "rx_bytes")),
+        "rate_out_bits": bits(snapshot.rate(instance.device, "tx_bytes")),
     }
 
 
-def _bits(rate: float | None) -> int | None:
+def bits(rate: float | None) -> int | None:
+    """A rate in bytes per second as bits."""
     return None if rate is None else round(rate * 8)
 
 
@@ -348,45 +349,3 @@ def _why_no_path(plan: Plan) -> str:
     if plan.controller_free:
         return "no identity of another router is configured; get its lines there with: show zerotier ztN identity"
     return "no remote and transit prefix are configured"
-
-
-# -- interfaces
-
-
-def interfaces(snapshot: Snapshot) -> Data:
-    """The devices of the bundles as network interfaces."""
-    return {
-        "schema": SCHEMA,
-        "window_seconds": _window(snapshot),
-        "interfaces": [entry for plan in snapshot.plans for entry in _devices(snapshot, plan)],
-    }
-
-
-def _devices(snapshot: Snapshot, plan: Plan) -> list[Data]:
-    first = _device(snapshot, plan, plan.bundle, None)
-    return [first, *(_device(snapshot, plan, i.device, i.number) for i in plan.instances)]
-
-
-def _device_state(plan: Plan, link: Link | None) -> str:
-    if link is None:
-        return LinkState.NO_DEVICE if plan.instances else LinkState.DISABLED
-    return link_state(link.up, link.carrier)
-
-
-def _device(snapshot: Snapshot, plan: Plan, name: str, instance: int | None) -> Data:
-    link, counters = snapshot.kernel.links.get(name), snapshot.last.counters.get(name, Counters())
-    own = sorted(a.interface for a in snapshot.kernel.addresses if link and a.index == link.index)
-    return {
-        "interface": name,
-        "bundle": plan.bundle,
-        "instance": instance,
-        "description": plan.description if instance is None else "",
-        "state": _device_state(plan, link),
-        "index": link.index if link else None,
-        "mtu": link.mtu if link else None,
-        "vrf": plan.vrf,
-        "addresses": own,
-        "rate_in_bits": _bits(snapshot.rate(name, "rx_bytes")),
-        "rate_out_bits": _bits(snapshot.rate(name, "tx_bytes")),
-        **vars(counters),
-    }

@@ -27,7 +27,7 @@ _GROUPS = {True: "resilient", False: "plain; the kernel has no resilient groups"
 NOTHING = "No ZeroTier interface is configured; start with: set interfaces zerotier zt0 ..."
 
 
-def _joined(*parts: str) -> str:
+def joined(*parts: str) -> str:
     """Parts with a blank line between them."""
     return "\n\n".join(part for part in parts if part)
 
@@ -69,7 +69,7 @@ def summary(data: Data, colour: bool) -> str:
     ]  # fmt: skip
     warnings = [*data["warnings"], *(w for b in data["bundles"] for w in b["warnings"])]
     window = f"Rates are averages over the last {data['window_seconds']:.1f} s."
-    return _joined(table(headers, rows, "llrrrrl"), warning_lines(warnings, colour), window)
+    return joined(table(headers, rows, "llrrrrl"), warning_lines(warnings, colour), window)
 
 
 def bundle(data: Data, colour: bool) -> str:
@@ -79,7 +79,7 @@ def bundle(data: Data, colour: bool) -> str:
     head = pairs(
         [
             ("Interface", data["bundle"]),
-            *_description(data),
+            *description(data),
             ("State", state(data["state"], colour)),
             ("Instances", f"{data['instances_up']} of {data['instances_total']} up"),
             ("Paths", f"{data['paths_up']} of {data['paths_total']} up"),
@@ -109,7 +109,7 @@ def bundle(data: Data, colour: bool) -> str:
     listed = table(headers, rows, "rllrrrrl") if rows else ""
     warnings = warning_lines([*data["general_warnings"], *data["warnings"]], colour)
     window = _window(data) if rows else ""
-    return _joined(head, remotes, listed, _not_up(data, colour), warnings, _to_authorize(data), window)
+    return joined(head, remotes, listed, _not_up(data, colour), warnings, _to_authorize(data), window)
 
 
 def _mode(data: Data) -> str:
@@ -199,7 +199,7 @@ def instances(data: Data, colour: bool) -> str:
         ]
         for i in data["instances"]
     ]  # fmt: skip
-    return _joined(
+    return joined(
         table(headers, rows, "rlllrlrrrrl"),
         warning_lines(data["warnings"], colour),
         _to_authorize(data),
@@ -215,7 +215,7 @@ def _link(path: Data, colour: bool) -> str:
 def paths(data: Data, colour: bool) -> str:
     """``show zerotier ztN paths``; a table per remote."""
     if not data["paths"]:
-        return _joined(f"{data['bundle']} has no paths.", warning_lines(data["warnings"], colour))
+        return joined(f"{data['bundle']} has no paths.", warning_lines(data["warnings"], colour))
     headers = [
         "Nr", "Next hop", "Peer node", "Underlay\naddress", "Link", "Latency\nms", "Loss\n%", "State", "Since",
     ]  # fmt: skip
@@ -231,7 +231,7 @@ def paths(data: Data, colour: bool) -> str:
             if p["remote"] == remote
         ]  # fmt: skip
         parts.append(f"Remote {clean(remote)}, one path per instance\n{table(headers, rows, 'rllllrrlr')}")
-    return _joined(*parts, warning_lines(data["warnings"], colour))
+    return joined(*parts, warning_lines(data["warnings"], colour))
 
 
 # -- routes and balance
@@ -240,7 +240,7 @@ def paths(data: Data, colour: bool) -> str:
 def routes(data: Data, colour: bool) -> str:
     """``show zerotier ztN routes``."""
     if not data["routes"]:
-        return _joined(f"{data['bundle']} has no routes.", warning_lines(data["warnings"], colour))
+        return joined(f"{data['bundle']} has no routes.", warning_lines(data["warnings"], colour))
     rows: list[list[str]] = []
     for route in data["routes"]:
         head = [route["prefix"], dash(route["remote"]), dash(route["group"]), _kind(route)]
@@ -255,7 +255,7 @@ def routes(data: Data, colour: bool) -> str:
         for r in data["routes"]
         if not r["planned"]
     ]
-    return _joined(table(headers, rows, "llrrllrl"), warning_lines([*data["warnings"], *stray], colour))
+    return joined(table(headers, rows, "llrrllrl"), warning_lines([*data["warnings"], *stray], colour))
 
 
 def _kind(route: Data) -> str:
@@ -292,7 +292,7 @@ def balance(data: Data, colour: bool) -> str:
         notes.append(f"Only the first {data['flow_limit']} flows were examined.")
     if data["flows_elsewhere"]:
         notes.append(f"{data['flows_elsewhere']} more flows to these prefixes do not leave through {data['bundle']}.")
-    return _joined(
+    return joined(
         table(headers, rows, "rlrrrrrrr"),
         warning_lines(data["warnings"], colour),
         "\n".join(line for note in notes for line in wrap(note)),
@@ -334,63 +334,6 @@ def break_command(command: str, width: int = WIDTH) -> list[str]:
     return [*lines, line]
 
 
-def _description(entry: Data) -> list[tuple[str, str]]:
+def description(entry: Data) -> list[tuple[str, str]]:
+    """The line of a description; none where there is none."""
     return [("Description", entry["description"])] if entry["description"] else []
-
-
-# -- interfaces
-
-
-def interfaces(data: Data, detail: bool, statistics: bool, colour: bool) -> str:
-    """``show interfaces zerotier``."""
-    entries = data["interfaces"]
-    if not entries:
-        return NOTHING
-    if statistics:
-        return _statistics(entries)
-    if detail:
-        return _joined(*(_interface(entry, colour) for entry in entries))
-    rows: list[list[str]] = []
-    for entry in entries:
-        addresses = entry["addresses"] or ["-"]
-        mtu = dash(entry["mtu"])
-        link = state(entry["state"], colour)
-        rows.append([entry["interface"], addresses[0], mtu, link, dash(entry["vrf"]), _role(entry)])
-        rows += [["", address, "", "", "", ""] for address in addresses[1:]]
-    return table(["Interface", "IP address", "MTU\nbytes", "State", "VRF", "Role"], rows, "llrlll")
-
-
-def _role(entry: Data) -> str:
-    return "loopback addresses" if entry["instance"] is None else f"instance {entry['bundle']}/{entry['instance']}"
-
-
-def _interface(entry: Data, colour: bool) -> str:
-    return pairs(
-        [
-            ("Interface", entry["interface"]),
-            *_description(entry),
-            ("Role", _role(entry)),
-            ("State", state(entry["state"], colour)),
-            ("Index", dash(entry["index"])),
-            ("MTU", f"{entry['mtu']} bytes" if entry["mtu"] else "-"),
-            ("VRF", dash(entry["vrf"])),
-            ("IP addresses", ", ".join(entry["addresses"]) or "-"),
-            ("Rate in", f"{mbit(entry['rate_in_bits'])} Mbit/s"),
-            ("Rate out", f"{mbit(entry['rate_out_bits'])} Mbit/s"),
-            ("Received", _passed(entry, "rx")),
-            ("Sent", _passed(entry, "tx")),
-        ]
-    )
-
-
-def _passed(entry: Data, way: str) -> str:
-    count, packets, errors, dropped = (entry[f"{way}_{what}"] for what in ("bytes", "packets", "errors", "dropped"))
-    return f"{count} bytes, {packets} packets, {errors} errors, {dropped} dropped"
-
-
-def _statistics(entries: Sequence[Data]) -> str:
-    counters = [f"{way}_{what}" for way in ("rx", "tx") for what in ("bytes", "packets", "errors", "dropped")]
-    headers = ["Interface", *(f"{c[:2].upper()}\n{c[3:]}" for c in counters)]
-    rows = [[entry["interface"], *(str(entry[counter]) for counter in counters)] for entry in entries]
-    note = "Zero is normal for ztN: it holds the addresses; traffic passes the devices of the instances."
-    return _joined(table(headers, rows, "lrrrrrrrr"), "\n".join(wrap(note)))

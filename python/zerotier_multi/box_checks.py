@@ -1,0 +1,127 @@
+"""What a configuration needs of this very router, and what a user should know of a good one; pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from zerotier_multi import names, uplinks
+from zerotier_multi.bundle import Bundle
+from zerotier_multi.bundle_parser import PLANET_REMEDY
+from zerotier_multi.cpu import Topology, format_cpu_list
+from zerotier_multi.engine_choice import engine_problems
+from zerotier_multi.errors import Problem
+from zerotier_multi.planner import instance_count, instance_numbers
+from zerotier_multi.values import shown
+
+
+@dataclass(frozen=True)
+class BoxFacts:
+    """What :mod:`box` has read: everything outside the configuration that can forbid a commit."""
+
+    topology: Topology
+    engines: Mapping[str, str]  # name -> absolute path, only those that work
+    has_tun: bool = True
+    vrfs: frozenset[str] = frozenset()
+    taken_ports: Mapping[int, str] = field(default_factory=dict)  # port -> who, ours left out
+    foreign_nexthops: tuple[int, ...] = ()  # ids of our range that are not ours
+    home_faults: Mapping[tuple[str, int], str] = field(default_factory=dict)  # (bundle, instance) -> sentence
+    own_addresses: Mapping[str, str] = field(default_factory=dict)  # node address -> instance, such as zt0/2
+    devices: Mapping[str, Sequence[str]] = field(default_factory=dict)  # network devices with their addresses
+    planet: bytes = b""  # private roots, where there are some
+    planet_fault: str | None = None  # why they cannot be used
+
+
+def check_on_box(bundle: Bundle, facts: BoxFacts) -> list[Problem]:
+    """Problems of a bundle on this very box."""
+    if bundle.disabled:
+        return []
+    numbers = instance_numbers(bundle, facts.topology)
+    problems = [
+        *_planet(bundle, facts),
+        *engine_problems(bundle, facts.engines, facts.own_addresses),
+        *_cpus(bundle, facts.topology),
+        *uplinks.problems_on_box(bundle, numbers, facts.devices),
+    ]
+    if not facts.has_tun:
+        problems.append(
+            Problem(bundle.path, "/dev/net/tun is missing, so no TAP device can be created; load the kernel module tun")
+        )
+    if bundle.vrf and bundle.vrf not in facts.vrfs:
+        problems.append(Problem(f"{bundle.path} vrf {bundle.vrf}", f"does not exist; set vrf name {bundle.vrf} first"))
+    if bundle.name in facts.vrfs:
+        problems.append(Problem(bundle.path, "a VRF has the same name; rename the VRF or use another number"))
+    if facts.foreign_nexthops:
+        first = facts.foreign_nexthops[0]
+        problems.append(
+            Problem(
+                bundle.path,
+                f"another program created next hop {first} in the ID range of zerotier-multi "
+                f"({names.NEXTHOP_ID_BASE} and up); remove it with: ip nexthop del id {first}",
+            )
+        )
+    for k in numbers:
+        user = facts.taken_ports.get(bundle.port(k))
+        if user:
+            problems.append(
+                Problem(
+                    bundle.port_path(k),
+                    f"instance {bundle.name}/{k} cannot use port {bundle.port(k)}, because {user}; "
+                    f"choose another port or stop the program",
+                )
+            )
+        fault = facts.home_faults.get((bundle.name, k))
+        if fault:
+            problems.append(Problem(f"{bundle.path} instance {k}", fault))
+    for remote in bundle.remotes:
+        for k, known in sorted(remote.instances.items()):
+            if known.identity and known.identity.address in facts.own_addresses:
+                problems.append(
+                    Problem(
+                        f"{bundle.path} remote {remote.name} instance {k} identity {known.identity.address}",
+                        f"is the identity of {facts.own_addresses[known.identity.address]} on this router; "
+                        f"set the identity that {remote.name} prints",
+                    )
+                )
+    return problems
+
+
+def _planet(bundle: Bundle, facts: BoxFacts) -> Iterable[Problem]:
+    if facts.planet_fault:
+        yield Problem(f"{bundle.path} planet {shown(bundle.planet or '')}", f"{facts.planet_fault}; {PLANET_REMEDY}")
+
+
+def _cpus(bundle: Bundle, topology: Topology) -> Iterable[Problem]:
+    online = {cpu.number for cpu in topology}
+    wanted = [(f"{bundle.path} instance {k} cpu", o.cpus) for k, o in sorted(bundle.overrides.items()) if o.cpus]
+    if isinstance(bundle.affinity, tuple):
+        wanted.insert(0, (f"{bundle.path} cpu affinity", bundle.affinity))
+    for path, cpus in wanted:
+        unknown = set(cpus) - online
+        if unknown:
+            yield Problem(
+                f"{path} {format_cpu_list(cpus)}",
+                f"this router has no CPU {format_cpu_list(unknown)}; its CPUs are {format_cpu_list(online)}",
+            )
+
+
+def warnings(bundle: Bundle, facts: BoxFacts) -> list[str]:
+    """What a user should know although the commit is good."""
+    topology = facts.topology
+    numbers = instance_numbers(bundle, topology)
+    found = uplinks.warnings(bundle, numbers, facts.devices)
+    if len(numbers) > len(topology) and bundle.affinity == "auto":
+        found.append(f"{bundle.path} instances: {len(numbers)} instances share {len(topology)} CPUs")
+    beyond = sorted(k for k in bundle.overrides if k > instance_count(bundle, topology))
+    if beyond:
+        found.append(f"{bundle.path} instance {beyond[0]}: it has no effect, because there are fewer instances")
+    if bundle.controller_free:
+        for remote in bundle.remotes:
+            waiting = [k for k in numbers if (known := remote.instances.get(k)) is None or known.identity is None]
+            if waiting and not remote.disabled:
+                found.append(
+                    f"{bundle.path} remote {remote.name}: no identity for instance "
+                    f"{format_cpu_list(waiting)} yet, so there is no path; "
+                    f"'show zerotier {bundle.name} identity' on {remote.name} prints it"
+                )
+    return found
