@@ -8,7 +8,6 @@ from lab.edition import Edition
 from lab.process import LabError
 from lab.vm import Vm
 
-BOOT = 600.0  # seconds that an emulated machine may take to its login prompt
 LOGIN = 120.0
 
 
@@ -19,9 +18,9 @@ class Person:
         self.vm, self.edition = vm, edition
         self.password = password or edition.password
 
-    def wait_login(self, timeout: float = BOOT) -> float:
+    def wait_login(self) -> float:
         """Wait for the login prompt; returns the seconds since the machine was switched on."""
-        self.vm.console.expect(self.edition.login, timeout=timeout)
+        self.vm.console.expect(self.edition.login, timeout=self.edition.boot)
         return self.vm.seconds
 
     def login(self, new_password: str = "") -> None:
@@ -56,14 +55,14 @@ class Person:
         """One line of the system shell as root; what it prints."""
         return self.op(f"echo '{self.password}' | sudo -S -p '' sh -c '{line}'", timeout)
 
-    def configure(self, lines: Iterable[str], *, save: bool = False, timeout: float = 120.0) -> str:
+    def configure(self, lines: Iterable[str], *, save: bool = False) -> str:
         """Conf mode lines and a commit; what everything printed. Raises :class:`LabError` when something is refused."""
         edition = self.edition
-        printed = [self.line("configure", edition.conf, timeout)]
+        printed = [self.line("configure", edition.conf, edition.commit)]
         wanted = [*lines, "commit", *(["save"] if save else []), "exit"]
         for line in wanted:
             prompt = edition.op if line == "exit" else edition.conf
-            printed.append(self.line(line, prompt, timeout))
+            printed.append(self.line(line, prompt, edition.commit))
             if "failed" in printed[-1] or "Invalid" in printed[-1] or "is not valid" in printed[-1]:
                 self.line("exit discard", edition.op, timeout)
                 raise LabError(f"{self.vm.name} refused {line!r}:\n{printed[-1]}")

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from lab.edition import Edition
-from lab.person import BOOT, Person
+from lab.person import Person
 from lab.vm import Hardware, Vm, new_disk
 from tests.image.conftest import Figures, first_login, secure, until
 
@@ -80,7 +80,7 @@ def start_again(person: Person) -> None:
     console = person.vm.console
     console.send("reboot now\r")
     for _start in range(2):
-        console.expect("GNU GRUB", timeout=BOOT)
+        console.expect("GNU GRUB", timeout=person.edition.boot)
     person.wait_login()
     person.login()
 
