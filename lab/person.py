@@ -64,7 +64,7 @@ class Person:
             prompt = edition.op if line == "exit" else edition.conf
             printed.append(self.line(line, prompt, edition.commit))
             if "failed" in printed[-1] or "Invalid" in printed[-1] or "is not valid" in printed[-1]:
-                self.line("exit discard", edition.op, timeout)
+                self.line("exit discard", edition.op, edition.commit)
                 raise LabError(f"{self.vm.name} refused {line!r}:\n{printed[-1]}")
         return "\n".join(printed)
 
