@@ -1014,7 +1014,7 @@ class ZeroTierInterfaceTest(VyOSUnitTestSHIM.TestCase):
         self.second_bundle('address 10.0.55.1/32')
         self.replace(zt1 + ['transit', 'prefix'], '10.14.0.16/29')
         self.refused(
-            'zt1 transit prefix 10.14.0.16/29 overlaps 10.14.0.0/27 of zt0; every bundle needs a transit prefix',
+            'zt1 transit prefix 10.14.0.16/29 overlaps 10.14.0.0/27 of zt0; give each bundle its own transit prefix',
             'zt1 address 10.0.55.1/32 is also an address of zt0; keep it on one of them',
         )
         self.replace(zt1 + ['transit', 'prefix'], '10.15.0.0/30')
