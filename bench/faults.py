@@ -23,6 +23,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
+from bench.figures import percentile
 from lab import Lab, Router
 from lab.faults import CUT_BOTH, CUT_IN, CUT_OUT, KILL, RESTART, STOP, Fault
 from lab.flows import Flows
@@ -125,12 +126,6 @@ def _least_share(router: Router) -> int:
     answer = router.json(["ip", "-j", "nexthop", "bucket", "list"]) or []
     count = Counter(bucket["bucket"]["nhid"] for bucket in answer)
     return min(count.values()) if len(count) == INSTANCES * len(FAMILIES) else 0
-
-
-def percentile(values: Sequence[float], share: float) -> float:
-    """The value below which so many of the values lie."""
-    ordered = sorted(values)
-    return ordered[min(len(ordered) - 1, int(share * len(ordered)))]
 
 
 HEADERS = (
