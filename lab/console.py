@@ -112,20 +112,30 @@ class Console:
         """The text of the last match."""
         return str(self._stream.after)
 
-    def line(self, text: str, prompt: str, timeout: float = 60.0, *, marks: bool = True) -> str:
+    def line(
+        self, text: str, prompt: str, timeout: float = 60.0, *, marks: bool = True, each_line: bool = False
+    ) -> str:
         """Type a line at a prompt and return what it printed, once a prompt stands there again.
 
-        ``marks`` False is for a shell that asks for no bracketed paste.
+        ``marks`` False is for a shell that asks for no bracketed paste. With ``each_line`` the time limit begins
+        again with every line that is printed.
         """
         self.send(text + "\r")
         if not marks:
             # The echo has no line break but its last. Only a prompt at the beginning of a line is one.
             self.expect("\n", timeout=timeout)
-            self.expect(rf"(?:^|\n)(?:{prompt})", timeout=timeout)
-            return self.before.strip("\n")
+            return self._until(rf"(?:^|\n)(?:{prompt})", timeout, each_line).strip("\n")
         self.expect(GOT, timeout=timeout)
-        self.expect(READS, timeout=timeout)
-        printed = self.before
+        printed = self._until(READS, timeout, each_line)
         self.expect(prompt, timeout=timeout)
         # What is drawn while a line is edited is not what it printed.
         return printed.rpartition(GOT)[2].strip("\n")
+
+    def _until(self, pattern: str, timeout: float, each_line: bool) -> str:
+        """What comes before a pattern."""
+        printed = ""
+        while each_line and self.expect(pattern, "\n", timeout=timeout) == 1:
+            printed += self.before + "\n"
+        if not each_line:
+            self.expect(pattern, timeout=timeout)
+        return printed + self.before

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from lab.smoketest import PROGRAMS
-
 
 @dataclass(frozen=True)
 class Edition:
@@ -17,14 +15,20 @@ class Edition:
     must_change: bool  # the first login asks for another password
     op: str
     conf: str
-    smoketest: str
+    shell: str  # what a login runs
     disk: str  # the first disk
     secure_boot: bool  # starts where the firmware demands a signature that it knows
     marks: bool = True  # its shell asks for bracketed paste, which VyOS's bash 4.1 does not
     greeting: str = ""  # what is typed after a login
+    root_tests: bool = True  # the smoketests run as root; VyOS runs its own as its user
+    # What an emulated machine needs: VyOS's services and its Python do not fit into the memory that Debian's do.
+    memory: int = 1024  # MiB
+    cpus: int = 1
     # Seconds that an emulated machine may take: VyOS runs a program for each part of its configuration.
     boot: float = 600.0  # to the login prompt
     commit: float = 120.0
+    test: float = 900.0  # for one test of the smoketest
+    patience: float = 1.0  # what the smoketest stretches its own limits by
 
     login = r"\b(?!Last )\w+ login: "  # not the line that tells of the last one
     asks_password = r"[Pp]assword: "
@@ -33,10 +37,10 @@ class Edition:
     asks_again = r"[Rr]etype new password: "
 
 
-_SMOKETEST = f"sh -c '{' && '.join(PROGRAMS)}'"
-DEBIAN = Edition("debian", "admin", "admin", True, r"admin@\w+:[^\n$]*\$ ?", r"admin@\w+# ?", _SMOKETEST, "/dev/vda", True)
+DEBIAN = Edition("debian", "admin", "admin", True, r"admin@\w+:[^\n$]*\$ ?", r"admin@\w+# ?", "ztsh", "/dev/vda", True)
 VYOS = Edition(
-    "vyos", "vyos", "vyos", False, r"vyos@\w+:[^\n$]*\$ ?", r"vyos@\w+# ?", _SMOKETEST, "/dev/vda", False,
-    marks=False, greeting="set terminal length 0", boot=1200.0, commit=400.0,
+    "vyos", "vyos", "vyos", False, r"vyos@\w+:[^\n$]*\$ ?", r"vyos@\w+# ?", "vbash", "/dev/vda", False,
+    marks=False, greeting="set terminal length 0", root_tests=False,
+    memory=4096, cpus=2, boot=1200.0, commit=400.0, test=3600.0, patience=10.0,
 )
 EDITIONS = {edition.name: edition for edition in (DEBIAN, VYOS)}

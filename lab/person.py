@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from lab.edition import Edition
 from lab.process import LabError
-from lab.vm import Vm
+from lab.smoketest import PROGRAMS
+from lab.vm import Vm, emulated, patience
 
 LOGIN = 120.0
 
@@ -67,6 +68,15 @@ class Person:
                 self.line("exit discard", edition.op, edition.commit)
                 raise LabError(f"{self.vm.name} refused {line!r}:\n{printed[-1]}")
         return "\n".join(printed)
+
+    def smoketest(self, programs: Sequence[str] = PROGRAMS) -> str:
+        """Run the smoketests that the image has, each after the one before it has passed; what they print."""
+        stretch = patience() * (self.edition.patience if emulated() else 1.0)
+        script = f"export PYTHONUNBUFFERED=1 ZTM_PATIENCE={stretch:g}; {' && '.join(programs)}"
+        run = f"echo '{self.password}' | sudo -S -p '' sh" if self.edition.root_tests else "sh"
+        return self.vm.console.line(
+            f"{run} -c '{script}' 2>&1", self.edition.op, self.edition.test, marks=self.edition.marks, each_line=True
+        )
 
     def reboot(self) -> None:
         """Restart in order, from the system shell, and log in again."""

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -105,10 +105,10 @@ def pair(
     place = tmp_path_factory.mktemp("pair")
     cable = new_cable()
     firmware = "secure" if edition.secure_boot else "uefi"
-    hardware = [Hardware("bios", iso=iso), Hardware(firmware, stick=iso)]
+    machines = [hardware(edition, iso=iso), hardware(edition, firmware=firmware, stick=iso)]
     with ExitStack() as stack:
         ends = []
-        for number, wanted in enumerate(hardware, start=1):
+        for number, wanted in enumerate(machines, start=1):
             wanted.disks = [config_disk(place / f"config{number}.qcow2")]
             wanted.cables, wanted.unplugged = [cable if number == 1 else cable[::-1], cables[number - 1]], {1}
             vm = stack.enter_context(Vm(f"R{number}", wanted, place / f"R{number}"))
@@ -135,6 +135,11 @@ def link(pair: list[End], figures: Figures) -> list[End]:
     join(pair)
     figures["prompt to traffic, all typed at two consoles (s)"] = time.monotonic() - begin
     return pair
+
+
+def hardware(edition: Edition, **parts: Any) -> Hardware:
+    """What a machine is made of, as large as the edition needs it."""
+    return Hardware(memory=edition.memory, cpus=max(edition.cpus, Hardware.cpus), **parts)
 
 
 def first_login(person: Person) -> float:

@@ -11,7 +11,7 @@ from lab.edition import Edition
 from lab.person import Person
 from lab.process import LabError
 from lab.vm import Hardware, Vm
-from tests.image.conftest import FIRMWARE, Figures, first_login, secure
+from tests.image.conftest import FIRMWARE, Figures, first_login, hardware, secure
 
 
 @pytest.mark.parametrize(
@@ -24,9 +24,9 @@ def test_it_starts(
 ) -> None:  # fmt: skip
     if firmware == "secure" and not edition.secure_boot:
         pytest.skip(f"{edition.name} is not signed by a key that firmware has")
-    hardware = Hardware(firmware, uplink=True)
-    setattr(hardware, medium, iso)
-    with machine(f"{firmware}-{medium}", hardware) as vm:
+    parts = hardware(edition, firmware=firmware, uplink=True)
+    setattr(parts, medium, iso)
+    with machine(f"{firmware}-{medium}", parts) as vm:
         vm.start()
         person = Person(vm, edition)
         what = f"{FIRMWARE[firmware]}, {'CD' if medium == 'iso' else medium}"

@@ -37,7 +37,7 @@ def test_the_keyboard_and_the_screen(link: list[End], edition: Edition, tmp_path
     vm.type(f"{edition.user}\n")
     until(lambda: "login" in person.op("ps -t tty1 -o comm="), "the question for the password")
     vm.type(f"{person.password}\n")
-    until(lambda: "ztsh" in person.op("ps -t tty1 -o comm="), "the shell at the screen")
+    until(lambda: edition.shell in person.op("ps -t tty1 -o comm="), "the shell at the screen")
     # The end of what is printed there is when the picture stays as it is for a while.
     seen = {login}
     for text in ("", "show zerotier\n"):
@@ -83,13 +83,14 @@ def test_what_containers_lack(link: list[End]) -> None:
 
 
 @pytest.mark.long
-def test_a_vrf_carries_the_bundle(link: list[End]) -> None:
+def test_a_vrf_carries_the_bundle(link: list[End], edition: Edition) -> None:
     """Also with the map of conntrack zones that VyOS has."""
-    r1 = link[0]
+    r1, vyos = link[0], edition.name == "vyos"
     zones = "nft list map inet vrf_zones ct_iface_map"
-    r1.person.root('nft "add table inet vrf_zones; add map inet vrf_zones ct_iface_map { typeof iifname : ct zone; }"')
-    r1.person.root("ip link add red type vrf table 101 && ip link set red up")
-    r1.person.configure(["set interfaces zerotier zt0 vrf red"])
+    if not vyos:
+        r1.person.root('nft "add table inet vrf_zones; add map inet vrf_zones ct_iface_map { typeof iifname : ct zone; }"')
+        r1.person.root("ip link add red type vrf table 101 && ip link set red up")
+    r1.person.configure([*(["set vrf name red table 101"] if vyos else []), "set interfaces zerotier zt0 vrf red"])
     until(lambda: "10.0.55.2" in r1.person.op("ip route show vrf red"), "the route in the VRF")
     assert "10.0.55.2" not in r1.person.op("ip route show table main")
     until(lambda: " 0% packet loss" in r1.person.root("ip vrf exec red ping -c1 -W2 10.0.55.2"), "an echo from the VRF")
@@ -97,7 +98,10 @@ def test_a_vrf_carries_the_bundle(link: list[End]) -> None:
     r1.person.configure(["delete interfaces zerotier zt0 vrf"])
     until(r1.reaches, "an echo without the VRF")
     assert '"zt0' not in r1.person.root(zones)
-    r1.person.root("ip link del red && nft delete table inet vrf_zones")
+    if vyos:
+        r1.person.configure(["delete vrf"])
+    else:
+        r1.person.root("ip link del red && nft delete table inet vrf_zones")
 
 
 def test_a_restart_keeps_everything(link: list[End], edition: Edition, figures: Figures) -> None:

@@ -15,7 +15,7 @@ import pytest
 from lab.edition import Edition
 from lab.person import Person
 from lab.vm import Hardware, Vm, new_disk
-from tests.image.conftest import Figures, first_login, until
+from tests.image.conftest import Figures, first_login, hardware, until
 
 if os.environ.get("EDITION") != "vyos":
     pytest.skip("for an image of VyOS: EDITION=vyos", allow_module_level=True)
@@ -51,7 +51,7 @@ def installed(
 ) -> Iterator[Person]:
     """A router that was installed from the ISO under BIOS and has started from its disk."""
     disk = new_disk(tmp_path_factory.mktemp("disk") / "disk.qcow2", 8192)
-    vm = machine("vyos", Hardware(iso=iso, disks=[disk], uplink=True, memory=4096))
+    vm = machine("vyos", hardware(edition, iso=iso, disks=[disk], uplink=True))
     vm.start()
     person = Person(vm, edition)
     figures["power on to prompt, BIOS, CD (s)"] = first_login(person)
@@ -125,9 +125,9 @@ def test_the_same_disk_starts_under_uefi(installed: Person) -> None:
     assert identity(installed) == known
 
 
-def test_the_installed_smoketest(installed: Person, edition: Edition) -> None:
+def test_the_installed_smoketest(installed: Person) -> None:
     """As the user that VyOS runs its own as. Release images have VyOS's smoketests left out, and so the base of ours."""
     if "No such file" in installed.op("ls /usr/libexec/vyos/tests/smoke/cli/base_vyostest_shim.py 2>&1"):
         pytest.skip("a release build has no smoketests")
-    text = installed.op(f"PYTHONUNBUFFERED=1 {edition.smoketest} 2>&1", timeout=3000)
+    text = installed.smoketest()
     assert len(re.findall(r"^OK", text, re.MULTILINE)) == 2, text[-4000:]
