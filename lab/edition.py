@@ -20,6 +20,7 @@ class Edition:
     secure_boot: bool  # starts where the firmware demands a signature that it knows
     marks: bool = True  # its shell asks for bracketed paste, which VyOS's bash 4.1 does not
     greeting: str = ""  # what is typed after a login
+    saved: str = "Done"  # what save says at the end
     root_tests: bool = True  # the smoketests run as root; VyOS runs its own as its user
     # What an emulated machine needs: VyOS's services and its Python do not fit into the memory that Debian's do.
     memory: int = 1024  # MiB
@@ -40,7 +41,7 @@ class Edition:
 DEBIAN = Edition("debian", "admin", "admin", True, r"admin@\w+:[^\n$]*\$ ?", r"admin@\w+# ?", "ztsh", "/dev/vda", True)
 VYOS = Edition(
     "vyos", "vyos", "vyos", False, r"vyos@\w+:[^\n$]*\$ ?", r"vyos@\w+# ?", "vbash", "/dev/vda", False,
-    marks=False, greeting="set terminal length 0", root_tests=False,
+    marks=False, greeting="set terminal length 0", saved="", root_tests=False,
     memory=4096, cpus=2, boot=1200.0, commit=400.0, test=3600.0, patience=10.0,
 )
 EDITIONS = {edition.name: edition for edition in (DEBIAN, VYOS)}

@@ -118,8 +118,8 @@ class End:
         return found
 
     def reaches(self) -> bool:
-        """Whether an echo comes back from the other loopback."""
-        text = self.person.op(f"ping -c1 -W2 -I 10.0.55.{self.number} 10.0.55.{self.other}")
+        """Whether an echo comes back from the other loopback; VyOS has a command of its own called ping."""
+        text = self.person.op(f"/bin/ping -c1 -W2 -I 10.0.55.{self.number} 10.0.55.{self.other}")
         return " 0% packet loss" in text
 
     def all_up(self) -> bool:
@@ -150,7 +150,7 @@ def send(sender: End, receiver: End, seconds: int = 10) -> tuple[float, dict[str
 def join(ends: Sequence[End]) -> None:
     """Configure the example on both, exchange the identities, and wait for an echo both ways."""
     for end in ends:
-        assert "Done" in end.person.configure(end.example(), save=True)
+        assert end.person.edition.saved in end.person.configure(end.example(), save=True)
     lines = {end.number: end.identity_lines(f"203.0.113.{end.number}") for end in ends}
     for end in ends:
         end.person.configure(lines[end.other], save=True)
