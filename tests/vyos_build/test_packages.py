@@ -334,6 +334,17 @@ def test_a_recipe_that_cannot_be_read_is_no_hint(vyos_build: Path) -> None:
     assert sources_of(vyos_build, "telegraf") == []
 
 
+def test_a_unit_of_vyos_without_its_program_is_skipped_at_boot(tmp_path: Path) -> None:
+    """vyos-1x enables the service of podman, whose package Debian has too old."""
+    path = stand_in.make([Gap((Relation("podman", ">=", "4.9.5"),), ("vyos-1x",)), Gap((Relation("frr"),), ("vyos-1x",))], tmp_path)
+    subprocess.run(["dpkg-deb", "--extract", str(path), str(tmp_path / "root")], check=True)
+    files = {str(f.relative_to(tmp_path / "root")): f for f in (tmp_path / "root").rglob("*") if f.is_file()}
+    assert list(files) == ["usr/lib/systemd/system/podman.service.d/left-out.conf"]
+    (line,) = [line for f in files.values() for line in f.read_text().splitlines() if line.startswith("Condition")]
+    assert subprocess.run(["systemd-analyze", "condition", line.replace("/usr/bin/podman", "/usr/bin/env")], check=False).returncode == 0
+    assert subprocess.run(["systemd-analyze", "condition", line.replace("podman", "no-such-program")], check=False).returncode != 0
+
+
 def test_a_stand_in_that_cannot_be_written_is_one_sentence(tmp_path: Path) -> None:
     with pytest.raises(BuildError, match=r"^dpkg-deb cannot make vyos-left-out_1_all\.deb \(.*\); see whether /.* has free space$"):
         stand_in.make([Gap((Relation("frr"),), ("vyos-1x",))], tmp_path / "not-there")

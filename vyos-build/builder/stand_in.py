@@ -1,4 +1,4 @@
-"""A package without files that stands for what an image does without."""
+"""A package that stands for what an image does without."""
 
 from __future__ import annotations
 
@@ -11,12 +11,15 @@ from builder.errors import BuildError
 from builder.gaps import Gap
 
 NAME = "vyos-left-out"
+# vyos-1x has these units itself and enables them: package -> unit and the program that it starts.
+_UNITS = {"podman": ("podman.service", "/usr/bin/podman")}
 
 
 def make(gaps: Sequence[Gap], into: Path) -> Path:
     """The package: it provides every gap, in the version that is asked for, and brings what Debian has of them.
 
-    Its description names them all, so that ``dpkg -s`` on the router tells what is not there. Raises :class:`BuildError`.
+    Its description names them all, so that ``dpkg -s`` on the router tells what is not there.
+    A unit of vyos-1x whose program is missing is skipped at boot, instead of failing. Raises :class:`BuildError`.
     """
     provides = dict.fromkeys(_provided(gap) for gap in gaps)
     depends = dict.fromkeys(_debian_s(gap) for gap in gaps if gap.debian and not gap.kept_out)
@@ -31,6 +34,12 @@ def make(gaps: Sequence[Gap], into: Path) -> Path:
     with tempfile.TemporaryDirectory() as scratch:
         (Path(scratch) / "DEBIAN").mkdir()
         (Path(scratch) / "DEBIAN/control").write_text("\n".join(control) + "\n")
+        for gap in gaps:
+            if gap.name in _UNITS:
+                unit, program = _UNITS[gap.name]
+                addition = Path(scratch) / f"usr/lib/systemd/system/{unit}.d/left-out.conf"
+                addition.parent.mkdir(parents=True)
+                addition.write_text(f"[Unit]\nConditionFileIsExecutable={program}\n")
         Path(scratch).chmod(0o755)
         command = ["dpkg-deb", "--build", "--root-owner-group", scratch, str(path)]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
