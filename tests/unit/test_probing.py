@@ -170,7 +170,9 @@ def test_a_word_that_comes_late_does_not_replace_a_newer_one() -> None:
     assert not peer.refuses(1, 9.0)
     peer.hear(0b0, 0b0, 101 * second, 10.2)
     assert peer.refuses(1, 9.0)
-    peer.hear(0b1, 0b1, 3 * second, 10.3)  # booted anew
+    peer.hear(0b1, 0b1, 3 * second, 10.3)
+    assert peer.refuses(1, 9.0)
+    peer.hear(0b1, 0b1, 3 * second, 10.3, renewed=True)  # it has booted
     assert not peer.refuses(1, 9.0)
 
 
@@ -413,31 +415,46 @@ def bpf(program: list[tuple[int, int, int, int]], packet: bytes, device: int) ->
 
 def test_two_ends_believe_each_other_after_a_probe_each_way() -> None:
     here, there = Trust(), Trust()
-    assert not there.hear(here.token, here.echo)
-    assert here.hear(there.token, there.echo)
-    assert there.hear(here.token, here.echo) and here.hear(there.token, there.echo)
+    assert not there.hear(here.token, here.echo, 1)
+    assert here.hear(there.token, there.echo, 1)
+    assert there.hear(here.token, here.echo, 1) and here.hear(there.token, there.echo, 1)
 
 
 def test_a_third_one_is_not_believed_and_cannot_come_between() -> None:
     here, there = Trust(), Trust()
     for token, echo in ((1, 0), (1, 1), (0, 0), (1, 2**64 - 1)):
-        assert not here.hear(token, echo), "before the remote has spoken"
-    there.hear(here.token, here.echo)
-    assert here.hear(there.token, there.echo) and there.hear(here.token, here.echo)
+        assert not here.hear(token, echo, 1), "before the remote has spoken"
+    there.hear(here.token, here.echo, 1)
+    assert here.hear(there.token, there.echo, 1) and there.hear(here.token, here.echo, 1)
     for token, echo in ((1, 0), (1, 1), (there.token, 7), (7, there.token)):
-        assert not here.hear(token, echo)
-    assert there.hear(here.token, here.echo), "our echo is still the remote's"
+        assert not here.hear(token, echo, 1)
+    assert there.hear(here.token, here.echo, 1), "our echo is still the remote's"
 
 
 @pytest.mark.parametrize("forged", [False, True])
 def test_a_remote_that_starts_again_is_believed_soon(forged: bool) -> None:
     here, there = Trust(), Trust()
     for _ in range(2):
-        there.hear(here.token, here.echo)
-        here.hear(there.token, there.echo)
+        there.hear(here.token, here.echo, 1)
+        here.hear(there.token, there.echo, 1)
     there = Trust()
     if forged:
-        there.hear(99, 0)
-    assert not here.hear(there.token, there.echo)
-    there.hear(here.token, here.echo)
-    assert here.hear(there.token, there.echo) and there.hear(here.token, here.echo)
+        there.hear(99, 0, 1)
+    assert not here.hear(there.token, there.echo, 1)
+    there.hear(here.token, here.echo, 1)
+    assert here.hear(there.token, there.echo, 1) and there.hear(here.token, here.echo, 1)
+
+
+def test_a_probe_that_is_repeated_is_not_believed() -> None:
+    here, there = Trust(), Trust()
+    second = 10**9
+    there.hear(here.token, here.echo, 1)
+    assert here.hear(there.token, there.echo, 100 * second) and here.renewed
+    assert here.hear(there.token, there.echo, 120 * second) and not here.renewed
+    assert here.hear(there.token, there.echo, 119_500_000_000), "two sockets bring them"
+    assert not here.hear(there.token, there.echo, 100 * second), "repeated"
+    before, there = there, Trust()
+    there.hear(here.token, here.echo, 1)
+    assert here.hear(there.token, there.echo, 3 * second) and here.renewed, "it has booted, and its clock with it"
+    assert not here.hear(before.token, before.echo, 121 * second), "of the start before"
+    assert here.echo == there.token

@@ -15,7 +15,6 @@ from typing import NamedTuple
 
 FLAP_WINDOW, FREE_FALLS = 120.0, 3  # so many falls in so many seconds go without a penalty
 FIRST_HOLD, LONGEST_HOLD = 2.0, 60.0  # seconds
-_OVERTAKEN = 10 * 10**9  # ns by which a word may come late
 HISTORY = 100  # probes whose answers are read that the loss is made of
 ASKED = 5  # of so many probes over a path for which the remote vouches, the answer to one is read
 CALM = 20  # so many in a row must have been answered before
@@ -193,12 +192,12 @@ class Peer:
     good_until: float = 0.0
     said: int = 0  # when it said so, in ns of its own clock
 
-    def hear(self, heard: int, used: int, said: int, good_until: float) -> None:
+    def hear(self, heard: int, used: int, said: int, good_until: float, renewed: bool = False) -> None:
         """Take over what it says, unless it has said something newer: words may overtake each other on their way.
 
-        One that has booted anew counts its time from the beginning.
+        One that has booted counts its time from the beginning; ``renewed`` says that it has started again.
         """
-        if self.said - _OVERTAKEN < said < self.said:
+        if said < self.said and not renewed:
             return
         self.heard, self.used, self.said, self.good_until = heard, used, said, good_until
 

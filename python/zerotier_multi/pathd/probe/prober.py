@@ -376,7 +376,7 @@ class Prober:
             if arrival - state.came_at > state.target.interval * state.target.multiplier:
                 state.came_since = arrival
             state.came_at = max(state.came_at, arrival)
-        if state and hops == _HOPS and state.trust.hear(probe.token, probe.echo):
+        if state and hops == _HOPS and state.trust.hear(probe.token, probe.echo, probe.sent):
             state.seen_at = max(state.seen_at, arrival)
             state.remote_use, state.remote_wait = probe.use, probe.wait_ms
             state.inbound.came(probe.sent / 1e9, arrival)
@@ -385,7 +385,7 @@ class Prober:
             peer = self._peers.get(state.group)
             if peer is None:
                 peer = self._peers[state.group] = Peer()
-            peer.hear(probe.heard, probe.used, probe.sent, arrival + probe.good_ms / 1000)
+            peer.hear(probe.heard, probe.used, probe.sent, arrival + probe.good_ms / 1000, state.trust.renewed)
 
 
 def _number(address: str) -> int:
