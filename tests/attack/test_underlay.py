@@ -48,7 +48,6 @@ def heard(lab: Lab, pair: list[Router], tmp_path_factory: pytest.TempPathFactory
     r1, r2 = pair
     path = tmp_path_factory.mktemp("capture") / "packets.pcap"
     with without(r1, "ip6"):
-        # The link may have to change to IPv4; what R2 says meanwhile would be repeated too.
         r1.run(["ping", "-q", "-c", "20", "-i", "0.1", TRANSIT], check=False)
         wait(lambda: not down(r1) and not down(r2), timeout=30, what="all paths up over IPv4")
         capture(lab, r1, r2, path)
@@ -57,10 +56,13 @@ def heard(lab: Lab, pair: list[Router], tmp_path_factory: pytest.TempPathFactory
 
 
 def capture(lab: Lab, r1: Router, r2: Router, path: Path) -> None:
+    """At its end R2 says that it does not hear R1, which is repeated with all the rest."""
     with lab.underlay.capture("R1", path, expression=f"udp dst port {PORT} and src host {r2.underlay4}"):
         for size in (56, 1200):
             r1.run(["ping", "-q", "-c", "100", "-i", "0.01", "-s", str(size), TRANSIT])
         wait(lambda: len(single(path)) >= 100, timeout=10, what="packets in the capture")
+        with without(r1, "ip"):
+            wait(lambda: down(r1) and down(r2), timeout=10, what="paths down at both ends")
 
 
 def single(capture: Path) -> list[bytes]:
