@@ -50,25 +50,26 @@ tools: check-root
 			|| { tail -5 build/apt.log; exit 1; }; \
 	fi
 
-build $(DEBS):
+build $(DEBS) build/router:
 	@mkdir -p $@
 
 # What the package zerotier-multi is made of besides its packaging.
 HOUSE := python src interface-definitions op-mode-definitions smoketest
 
-# Built in a copy, so that the tree stays clean.
+# Built in a copy, so that the tree stays clean. Name, what it is made of besides its own folder, where the result goes.
 define package
-$(DEBS)/$(1).built: $(wildcard $(shell git ls-files --cached --others --exclude-standard packages/$(1) $(2) 2>/dev/null)) | build $(DEBS) tools
+$(3)/$(1).built: $(wildcard $(shell git ls-files --cached --others --exclude-standard packages/$(1) $(2) 2>/dev/null)) | build $(3) tools
 	@echo "building package $(1)"
 	@rm -rf build/tree-$(1) && mkdir -p build/tree-$(1) && cp -r packages $(HOUSE) README.md build/tree-$(1)/
 	@rm -rf build/tree-$(1)/packages/*/build
 	@cd build/tree-$(1)/packages/$(1) && dpkg-buildpackage --unsigned-changes --unsigned-source --build=binary >../../../$(1).log 2>&1 \
 		|| { tail -20 ../../../$(1).log; echo "package $(1) could not be built; the log is build/$(1).log"; exit 1; }
-	@rm -f $(DEBS)/$(1)_*.deb && mv build/tree-$(1)/packages/$(1)_*.deb $(DEBS)/ && rm -rf build/tree-$(1) && touch $$@
+	@rm -f $(3)/$(1)_*.deb && mv build/tree-$(1)/packages/$(1)_*.deb $(3)/ && rm -rf build/tree-$(1) && touch $$@
 endef
-$(eval $(call package,zerotier-multi,$(HOUSE) packages/ztsh/ztsh README.md))
-$(eval $(call package,ztsh,))
-$(eval $(call package,ztnode,))
+$(eval $(call package,zerotier-multi,$(HOUSE) packages/ztsh/ztsh README.md,$(DEBS)))
+$(eval $(call package,ztsh,,$(DEBS)))
+$(eval $(call package,ztnode,,$(DEBS)))
+$(eval $(call package,zerotier-router,,build/router))
 
 debs: $(DEBS)/zerotier-multi.built $(DEBS)/ztsh.built $(DEBS)/ztnode.built
 
@@ -132,7 +133,7 @@ changelogs:
 check-vyos-interface:
 	@$(PYTHON) -m tests.vyos.interface $(VYOS)
 
-iso: debs
+iso: debs build/router/zerotier-router.built
 	@$(PYTHON) debian-image/build
 
 # Without ISO= the image that make iso has built, or builds now.

@@ -18,9 +18,9 @@ from types import SimpleNamespace
 import pytest
 
 IMAGE = Path(__file__).resolve().parents[2] / "debian-image"
-ROOT = IMAGE / "live/includes.chroot_after_packages"
-PROGRAMS = ROOT / "usr/libexec/router-image"
-sys.path[:0] = [str(IMAGE), str(ROOT / "usr/lib/python3/dist-packages")]
+PACKAGE = IMAGE.parent / "packages/zerotier-router"
+PROGRAMS = PACKAGE / "libexec"
+sys.path[:0] = [str(IMAGE), str(PACKAGE)]
 
 from imagebuild import iso, signing, steps  # noqa: E402
 from router_image import boot, commands, disks, health, signature, slots  # noqa: E402
