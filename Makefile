@@ -27,6 +27,7 @@
 PYTHON := /usr/bin/python3
 ENGINE ?= ztnode
 DEBS := build/debs
+ROUTER_DEBS := build/router
 BRANCH ?= rolling
 SECONDS ?= 1800
 TOOLS := $(shell cat lab/host-packages.txt) build-essential cppcheck debhelper dh-python git gnupg gpgv grub-common libjansson-dev \
@@ -50,26 +51,27 @@ tools: check-root
 			|| { tail -5 build/apt.log; exit 1; }; \
 	fi
 
-build $(DEBS) build/router:
+build $(DEBS) $(ROUTER_DEBS):
 	@mkdir -p $@
 
 # What the package zerotier-multi is made of besides its packaging.
-HOUSE := python src interface-definitions op-mode-definitions smoketest
+PRODUCT := python src interface-definitions op-mode-definitions smoketest
 
-# Built in a copy, so that the tree stays clean. Name, what it is made of besides its own folder, where the result goes.
+# Arguments: name, sources outside packages/NAME, folder of the result. Built in a copy, so that the tree stays clean.
 define package
 $(3)/$(1).built: $(wildcard $(shell git ls-files --cached --others --exclude-standard packages/$(1) $(2) 2>/dev/null)) | build $(3) tools
 	@echo "building package $(1)"
-	@rm -rf build/tree-$(1) && mkdir -p build/tree-$(1) && cp -r packages $(HOUSE) README.md build/tree-$(1)/
+	@rm -rf build/tree-$(1) && mkdir -p build/tree-$(1) && cp -r packages $(PRODUCT) README.md build/tree-$(1)/
 	@rm -rf build/tree-$(1)/packages/*/build
 	@cd build/tree-$(1)/packages/$(1) && dpkg-buildpackage --unsigned-changes --unsigned-source --build=binary >../../../$(1).log 2>&1 \
 		|| { tail -20 ../../../$(1).log; echo "package $(1) could not be built; the log is build/$(1).log"; exit 1; }
 	@rm -f $(3)/$(1)_*.deb && mv build/tree-$(1)/packages/$(1)_*.deb $(3)/ && rm -rf build/tree-$(1) && touch $$@
 endef
-$(eval $(call package,zerotier-multi,$(HOUSE) packages/ztsh/ztsh README.md,$(DEBS)))
+$(eval $(call package,zerotier-multi,$(PRODUCT) packages/ztsh/ztsh README.md,$(DEBS)))
 $(eval $(call package,ztsh,,$(DEBS)))
 $(eval $(call package,ztnode,,$(DEBS)))
-$(eval $(call package,zerotier-router,,build/router))
+# Only the live image needs this one, so it is not among $(DEBS).
+$(eval $(call package,zerotier-router,,$(ROUTER_DEBS)))
 
 debs: $(DEBS)/zerotier-multi.built $(DEBS)/ztsh.built $(DEBS)/ztnode.built
 
@@ -133,7 +135,7 @@ changelogs:
 check-vyos-interface:
 	@$(PYTHON) -m tests.vyos.interface $(VYOS)
 
-iso: debs build/router/zerotier-router.built
+iso: debs $(ROUTER_DEBS)/zerotier-router.built
 	@$(PYTHON) debian-image/build
 
 # Without ISO= the image that make iso has built, or builds now.
