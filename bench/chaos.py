@@ -202,7 +202,7 @@ class Chaos:
 
     def tables(self) -> list[Table]:
         """What the rounds came to, for a person."""
-        rounds = Table(title=f"{len(self.samples)} rounds; seconds from the mending to all as planned; gaps in seconds")
+        rounds = Table(title=f"{len(self.samples)} rounds; seconds from the repair until everything is as planned; gaps in seconds")
         for title in ("fault", "times", "median", "worst", "held down", "longest gap", "flows spared", "lost", "moved"):
             rounds.add_column(title, justify="left" if title == "fault" else "right")
         for name, record in self.records.items():

@@ -17,7 +17,7 @@ def _up(arguments: argparse.Namespace) -> int:
         routers = lab.add_routers([f"R{k}" for k in range(1, arguments.routers + 1)])
         for router in routers:
             print(f"{router.name} {router.underlay4} {router.underlay6}  enter: python3 -m lab shell {lab.name} {router.name}")
-        print("Ctrl-C ends it.", flush=True)
+        print("Ctrl-C ends the lab.", flush=True)
         signal.pause()
     return 0
 
@@ -45,7 +45,7 @@ def main() -> int:
     shell.add_argument("router")
     shell.add_argument("command", nargs="*")
     verbs.add_parser("list", help="labs of this machine")
-    verbs.add_parser("sweep", help="take away what dead labs have left")
+    verbs.add_parser("sweep", help="remove what killed labs left behind")
     arguments = parser.parse_args()
     try:
         match arguments.verb:

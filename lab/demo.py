@@ -42,7 +42,7 @@ def commit_limit(text: str) -> float:
     except ValueError:
         limit = math.nan
     if not 0 < limit < math.inf:
-        raise LabError(f"ZTM_COMMIT_LIMIT={text} is no number of seconds; give one above 0, such as 2")
+        raise LabError(f"ZTM_COMMIT_LIMIT={text} is not a number of seconds; give one above 0, such as 2")
     return limit
 
 

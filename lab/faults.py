@@ -97,7 +97,7 @@ def _loss(percent: int) -> Act:
 
 
 def underlay(**impairment: float) -> Act:
-    """Impair what reaches either router: netem where the kernel has it, else the lab's relay; nothing mends it."""
+    """Impair what reaches either router: netem where the kernel has it, else the lab's relay; nothing takes it away."""
 
     def act(link: Link, _router: Router, _path: int) -> None:
         for router in link.routers:

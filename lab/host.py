@@ -16,10 +16,10 @@ PROGRAMS = {"mmdebstrap": "mmdebstrap", "systemd-nspawn": "systemd-container", "
 def check_host() -> None:
     """Raise :class:`LabError` with one sentence when this machine cannot carry a lab."""
     if os.geteuid() != 0:
-        raise LabError("a lab needs root: run it with sudo")
+        raise LabError("a lab needs root; use sudo")
     for program, package in PROGRAMS.items():
         if not shutil.which(program, path=os.environ.get("PATH", "") + ":/usr/sbin:/sbin"):
-            raise LabError(f"{program} is missing: apt-get install {package}")
+            raise LabError(f"{program} is missing; install it with: apt install {package}")
     if not Path("/dev/net/tun").exists():
         run(["modprobe", "tun"], check=False)
         if not Path("/dev/net/tun").exists():
@@ -43,5 +43,5 @@ def debian_sources() -> str:
     ).stdout.splitlines()  # fmt: skip
     found = sorted({line for line in lines if " bookworm" in line})
     if not found:
-        raise LabError("apt has no Debian 12 package lists: check /etc/apt/sources.list, then run apt-get update")
+        raise LabError("apt has no Debian 12 package lists; check /etc/apt/sources.list, then run apt-get update")
     return "\n".join(found) + "\n"

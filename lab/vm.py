@@ -71,7 +71,7 @@ class Vm:
     def __init__(self, name: str, hardware: Hardware, directory: Path) -> None:
         for program, package in PROGRAMS.items():
             if not shutil.which(program):
-                raise LabError(f"{program} is missing: apt-get install {package}")
+                raise LabError(f"{program} is missing; install it with: apt install {package}")
         self.name, self.hardware, self._directory = name, hardware, directory
         self._process: subprocess.Popen[bytes] | None = None
         self._console: Console | None = None

@@ -127,4 +127,4 @@ def check(root: Path, words: Sequence[str]) -> None:
     """Raises :class:`BuildError` when something of this machine is still in the image."""
     found = leftovers(root, words)
     if found:
-        raise BuildError(f"the image would carry this machine's mirror: {', '.join(found)}")
+        raise BuildError(f"the image still names the package mirror of this machine in {', '.join(found)}; report this as a bug")

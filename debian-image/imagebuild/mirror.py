@@ -32,7 +32,7 @@ def find_mirror() -> Mirror:
     )
     found = dict(line.split(maxsplit=1) for line in lines.splitlines())
     if SUITE not in found:
-        raise BuildError("apt has no Debian 12 package lists: check /etc/apt/sources.list, then run apt-get update")
+        raise BuildError("apt has no Debian 12 package lists; check /etc/apt/sources.list, then run apt-get update")
     security = found.get(f"{SUITE}-security")
     if security is None:
         raise BuildError(

@@ -23,7 +23,7 @@ def public_key(steps: Steps, key: Path) -> bytes:
         key.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         steps.run(["minisign", "-G", "-W", "-s", str(key), "-p", str(public)])
         key.chmod(0o600)
-        print(f"made {key}, the key that signs images: keep it, routers take new images by its signature", flush=True)
+        print(f"created {key}, the key that signs images; keep it, because routers accept new images by its signature", flush=True)
     elif not public.exists():
         steps.run(["minisign", "-R", "-s", str(key), "-p", str(public)])
     try:

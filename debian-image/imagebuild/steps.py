@@ -70,7 +70,7 @@ class Steps:
                 log.seek(start)
                 tail = log.read().decode(errors="replace").splitlines()[-15:]
             raise BuildError(
-                "\n".join([*tail, f"step {self._name}: {command[0]} ended with {code}; the whole log is {self._log}"])
+                "\n".join([*tail, f"step {self._name}: {command[0]} ended with {code}; the full log is {self._log}"])
             )
 
     def _write(self, text: str) -> None:

@@ -164,7 +164,7 @@ def _planet(top: _Reader) -> str | None:
     try:
         world.from_text(text)
     except ValueError as error:
-        top.problem(f"planet {shown(text)}", f"is no planet ({error}); {PLANET_REMEDY}")
+        top.problem(f"planet {shown(text)}", f"is not a valid planet ({error}); {PLANET_REMEDY}")
     return text
 
 

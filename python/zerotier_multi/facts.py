@@ -51,13 +51,13 @@ def _planet(given: str | None) -> tuple[bytes, str | None]:
             return world.from_text(given), None
         with Path(given).open("rb") as file:
             if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-                return b"", "is no planet (not a regular file)"
+                return b"", "is not a valid planet (not a regular file)"
             data = file.read(world.MAX_SIZE + 1)
         world.check(data)
     except OSError as error:
         return b"", f"is not readable ({error.strerror})"
     except ValueError as error:
-        return b"", f"is no planet ({error})"
+        return b"", f"is not a valid planet ({error})"
     return data, None
 
 

@@ -49,7 +49,7 @@ def check(data: bytes) -> None:
         at, endpoints = _root(data, at)
         reachable |= endpoints > 0
     if at != len(data):
-        raise ValueError("there is more after its end" if at < len(data) else "it is cut off")
+        raise ValueError("it has data after its end" if at < len(data) else "it is truncated")
     if not reachable:
         raise ValueError("none of its roots has an address")
 
@@ -57,7 +57,7 @@ def check(data: bytes) -> None:
 def _root(data: bytes, at: int) -> tuple[int, int]:
     """Where the root at ``at`` ends, and how many endpoints it has. Raises ValueError."""
     if len(data) < at + 72:
-        raise ValueError("it is cut off")
+        raise ValueError("it is truncated")
     if data[at + 5]:
         raise ValueError("a root has an identity of an unknown kind")
     if data[at + 70]:
@@ -69,7 +69,7 @@ def _root(data: bytes, at: int) -> tuple[int, int]:
     for _ in range(endpoints):
         kind = data[at] if at < len(data) else None
         if kind is None:
-            raise ValueError("it is cut off")
+            raise ValueError("it is truncated")
         if kind not in _ENDPOINTS:
             raise ValueError("a root has an address of an unknown kind")
         at += _ENDPOINTS[kind]

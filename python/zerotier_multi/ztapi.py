@@ -31,7 +31,7 @@ class ZeroTierApi:
         try:
             connection.sock = connect(self._home, self._port, self._timeout)
             if not is_root_at(connection.sock):
-                raise ApiError(f"port {self._port} belongs to another program than the instance, so its token is not told")
+                raise ApiError(f"port {self._port} belongs to another program, so the token of the instance is not sent")
             connection.request("GET", path, headers={**headers(self._home, connection.sock), "Connection": "keep-alive"})
             answer = connection.getresponse()
             body = answer.read()
@@ -44,7 +44,7 @@ class ZeroTierApi:
         try:
             return json.loads(body)
         except ValueError:
-            raise ApiError(f"the instance on port {self._port} sent no JSON") from None
+            raise ApiError(f"the instance on port {self._port} did not send JSON") from None
 
     def status(self) -> dict[str, Any]:
         """Address, version and what it listens on."""

@@ -106,7 +106,7 @@ def test_without_room_for_the_socket_there_is_tcp(node: Node) -> None:
     (node.home / "api.sock").mkdir()
     node.start()
     assert node.get("/status")[0] == 200
-    assert "api.sock cannot be made" in (node.home.parent / "home.log").read_text()
+    assert "api.sock cannot be created" in (node.home.parent / "home.log").read_text()
 
 
 def test_a_crowd_leaves_room_for_others_and_is_cut_in_time(node: Node, program: Callable[[int, str], subprocess.Popen[str]]) -> None:
@@ -143,7 +143,7 @@ def test_somebody_on_the_tcp_port_is_named_and_does_not_hold_the_node_down(
     thief = program(NOBODY, listen)
     node.start(answer=False)
     log = Path(node.home.parent / "home.log")
-    wait(lambda: "api.sock in the home alone" in log.read_text(), timeout=15, what="a line about the port")
+    wait(lambda: "only at api.sock in the home" in log.read_text(), timeout=15, what="a line about the port")
     assert f"TCP port {PORT} is taken by python3 (pid {thief.pid}) of user nobody; until it is free" in log.read_text()
     assert at_socket(node) == b"HTTP/1.1 200 OK"
     thief.kill()
@@ -161,5 +161,5 @@ def test_a_token_that_others_can_have_read_is_replaced(node: Node, mode: int, us
     node.start()
     assert node.token() != "0123456789abcdef" and (token.stat().st_mode & 0o777, token.stat().st_uid) == (0o600, 0)
     log = (node.home.parent / "home.log").read_text()
-    assert "authtoken.secret could be read by others; a new token takes its place" in log
+    assert "authtoken.secret could be read by others; a new token replaces it" in log
     assert "0123456789abcdef" not in log and node.token() not in log

@@ -56,7 +56,7 @@ def pytest_terminal_summary(terminalreporter: TerminalReporter, config: pytest.C
 def iso() -> Path:
     """The image under test."""
     path = Path(ISO).resolve()
-    assert path.is_file(), f"ISO={ISO} is no file: build one with make iso"
+    assert path.is_file(), f"ISO={ISO} is not a file; build one with make iso"
     return path
 
 

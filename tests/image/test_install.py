@@ -40,7 +40,7 @@ def installed(
     console.send("install image\r")
     console.expect(re.escape(f"Install on which disk? [{edition.disk}] "), timeout=120)
     console.send("\r")
-    console.expect("Type yes to go on: ", timeout=60)
+    console.expect("Type yes to continue: ", timeout=60)
     console.send("yes\r")
     console.expect("Done. ", timeout=600)
     console.expect(edition.op, timeout=60)
@@ -122,10 +122,10 @@ def test_the_same_disk_starts_under_uefi(installed: Person, iso: Path) -> None:
 
 
 def test_another_image_takes_over_once_it_has_come_up(installed: Person, figures: Figures) -> None:
-    assert "is no file" in installed.op("add system image /tmp/nothing.iso")
-    assert "is no ISO" in installed.op("add system image /etc/passwd")
+    assert "is not a file" in installed.op("add system image /tmp/nothing.iso")
+    assert "is not an ISO image" in installed.op("add system image /etc/passwd")
     installed.root("mkdir -p /tmp/none && mount --bind /tmp/none /usr/share/router-image/keys")
-    assert "signed by nobody that this router knows" in installed.op("add system image /dev/sr0")
+    assert "no key of this router matches the signature" in installed.op("add system image /dev/sr0")
     installed.root("umount /usr/share/router-image/keys")
     until(lambda: "default" in running(installed), "image a as the default")
     assert "will be tried" in installed.op("add system image /dev/sr0", timeout=600)
@@ -152,7 +152,7 @@ def is_left(person: Person) -> None:
 
 def try_broken(person: Person, command: str) -> None:
     """Start image a after something was done to its files; it is left."""
-    assert "takes image a" in person.op("set system image default-boot a", timeout=600)
+    assert "uses image a" in person.op("set system image default-boot a", timeout=600)
     change_disk(person, f"cd images-*/a && {command}")
     person.reboot()
     is_left(person)
@@ -211,7 +211,7 @@ def test_one_that_cannot_even_be_loaded_is_left(installed: Person) -> None:
     """GRUB goes on to the other one without anybody at the console."""
     try_broken(installed, "mv vmlinuz away")
     change_disk(installed, "cd images-*/a && mv away vmlinuz")
-    assert "takes image a" in installed.op("set system image default-boot a", timeout=600)
+    assert "uses image a" in installed.op("set system image default-boot a", timeout=600)
     installed.reboot()
     until(lambda: "default" in running(installed), "image a as the default")
     assert running(installed).startswith("a ")

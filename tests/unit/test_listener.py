@@ -81,7 +81,7 @@ def test_another_user_on_the_port_is_not_told_the_token(tmp_path: Path) -> None:
     (tmp_path / "authtoken.secret").write_text("the token")
     thief = subprocess.Popen([sys.executable, "-c", NOBODY], stdout=subprocess.PIPE, text=True, user=65534, group=65534, env={})
     assert thief.stdout
-    with pytest.raises(ApiError, match="belongs to another program than the instance, so its token is not told"):
+    with pytest.raises(ApiError, match="belongs to another program, so the token of the instance is not sent"):
         ZeroTierApi(tmp_path, int(thief.stdout.readline())).status()
     assert thief.communicate(timeout=10)[0] == "b''\n"
 

@@ -40,12 +40,12 @@ def text(data: bytes) -> str:
     [
         (b"", "too short"),
         (GOOD[:100], "too short"),
-        (GOOD[:-1], "it is cut off"),
-        (planet(ROOT + b"\x01" + ADDRESS[:3]), "it is cut off"),
-        (planet(ROOT + b"\x02" + ADDRESS), "it is cut off"),
+        (GOOD[:-1], "it is truncated"),
+        (planet(ROOT + b"\x01" + ADDRESS[:3]), "it is truncated"),
+        (planet(ROOT + b"\x02" + ADDRESS), "it is truncated"),
         (planet(), "it has 0 roots, not 1 to 4"),
         (planet(*[ROOT + b"\x01" + ADDRESS] * 5), "it has 5 roots, not 1 to 4"),
-        (GOOD + b"x", "there is more after its end"),
+        (GOOD + b"x", "it has data after its end"),
         (planet(ROOT + b"\x01" + ADDRESS, kind=127), "another kind of file"),
         (planet(ROOT + b"\x01" + ADDRESS, number=0), "another kind of file"),
         (planet(ROOT + b"\0"), "none of its roots has an address"),
@@ -65,11 +65,11 @@ def test_what_is_no_planet_is_refused_with_the_reason(data: bytes, reason: str, 
     given = bundle(f"{EXAMPLE}\nplanet {file}")
     _data, fault = facts._planet(given.planet)
     problems = check_on_box(given, BoxFacts(CPUS, {"ztnode": "/usr/sbin/ztnode"}, planet_fault=fault))
-    assert len(problems) == 1 and str(problems[0]).endswith(f" is no planet ({reason}); {remedy}")
+    assert len(problems) == 1 and str(problems[0]).endswith(f" is not a valid planet ({reason}); {remedy}")
     if len(data) % 3 == 0 and 0 < len(data) < 1000:  # without '=', which is the same to the rest
         with pytest.raises(ConfigProblems) as refused:
             bundle(f"{EXAMPLE}\nplanet {text(data)}")
-        assert str(refused.value).endswith(f" is no planet ({reason}); {remedy}")
+        assert str(refused.value).endswith(f" is not a valid planet ({reason}); {remedy}")
 
 
 def test_a_planet_is_taken_from_a_file_and_from_a_text(tmp_path: Path) -> None:
@@ -79,11 +79,11 @@ def test_a_planet_is_taken_from_a_file_and_from_a_text(tmp_path: Path) -> None:
     assert facts._planet(None) == (b"", None)
     assert facts._planet(str(tmp_path / "none")) == (b"", "is not readable (No such file or directory)")
     assert facts._planet(str(tmp_path))[1] == "is not readable (Is a directory)"
-    assert facts._planet("/dev/zero")[1] == "is no planet (not a regular file)"
+    assert facts._planet("/dev/zero")[1] == "is not a valid planet (not a regular file)"
 
 
 def test_text_that_is_neither_is_refused() -> None:
-    with pytest.raises(ConfigProblems, match=r"planet AQID! is no planet \(neither an absolute path nor base64 text\)"):
+    with pytest.raises(ConfigProblems, match=r"planet AQID! is not a valid planet \(neither an absolute path nor base64 text\)"):
         from zerotier_multi.bundle_parser import parse_bundle
 
         parse_bundle("zt0", {"planet": "AQID!"})

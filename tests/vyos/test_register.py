@@ -174,9 +174,9 @@ def test_nodes_that_an_earlier_version_had_go(box: Box, verb: str, monkeypatch: 
     ("breakage", "words"),
     [
         ("generate", "VyOS's cache generator failed: RuntimeError: broken on purpose"),
-        ("nothing", "VyOS's cache generator made no zerotier_multi_cache.py with our nodes"),
+        ("nothing", "VyOS's cache generator did not write zerotier_multi_cache.py with our nodes"),
         ("update", "VyOS's cache could not be merged: RuntimeError: broken on purpose"),
-        ("half", "the merged cache does not hold what it must"),
+        ("half", "the merged cache lacks the expected nodes"),
         ("configd", "vyos-configd.service did not stay up"),
         ("disk", "No space left on device"),
     ],
@@ -331,7 +331,7 @@ def test_another_interfaces_zerotier_is_not_taken_for_ours(
     before = box.state()
     assert call(box, "add", monkeypatch) == 1
     assert capsys.readouterr().err == (
-        "zerotier-multi: this VyOS has an 'interfaces zerotier' of another make (vyos_1x_cache.py), which this package "
+        "zerotier-multi: this VyOS has an 'interfaces zerotier' of another project (vyos_1x_cache.py), which this package "
         "cannot share; see 'Where the add-on package refuses' in docs/vyos.md\n"
     )
     assert box.state() == before
@@ -351,7 +351,7 @@ def test_templates_of_another_package_are_left_alone(
     other.parent.mkdir(parents=True)
     other.write_text("tag:\n")
     assert call(box, "add", monkeypatch) == 1
-    assert f"of another make ({other})" in capsys.readouterr().err
+    assert f"of another project ({other})" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("text", ["", "not JSON", "[]", '{"name":"","data":{},"children":[]}', "[" * 100_000])
@@ -362,7 +362,7 @@ def test_a_tree_of_another_make_is_refused(
     before = box.state()
     assert call(box, "add", monkeypatch) == 1
     said = capsys.readouterr().err
-    assert said.startswith(f"zerotier-multi: this VyOS keeps its CLI in {box.trees[0]}, which is not made as this package knows it (")
+    assert said.startswith(f"zerotier-multi: this VyOS keeps its CLI in {box.trees[0]}, whose format this package does not know (")
     assert said.count("\n") == 1 and box.state() == before
 
 
@@ -396,8 +396,8 @@ def test_removal_when_something_fails(
         (box.xml_ref / "update_cache.py").write_text("raise RuntimeError('broken on purpose')")
     assert call(box, "remove", monkeypatch) == 0
     said = capsys.readouterr().err
-    assert said.endswith("; the nodes of the CLI are gone all the same\n")
-    assert ("takes no requests" if breakage == "restart" else "broken on purpose") in said
+    assert said.endswith("; the nodes of the CLI were removed nevertheless\n")
+    assert ("did not answer requests" if breakage == "restart" else "broken on purpose") in said
     assert not list((box.root / "opt").rglob("zerotier"))
 
 

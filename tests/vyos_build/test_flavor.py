@@ -71,7 +71,7 @@ def test_default_configuration_of_1_4_stands_in_vyos_build(tmp_path: Path) -> No
 
 
 def test_no_default_configuration(tmp_path: Path) -> None:
-    with pytest.raises(BuildError, match="has no default configuration; give a whole vyos-build tree in VYOS_BUILD$"):
+    with pytest.raises(BuildError, match="has no default configuration; give a complete vyos-build tree in VYOS_BUILD$"):
         flavor.default_config(tmp_path)
 
 

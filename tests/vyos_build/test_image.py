@@ -144,7 +144,7 @@ def test_vyos_build_that_cannot_be_brought(place: Path, monkeypatch: pytest.Monk
 
 def test_what_is_given_must_be_there(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("VYOS_BUILD", "/nowhere")
-    assert sentence(place) == "VYOS_BUILD=/nowhere does not exist; name one that does, or leave VYOS_BUILD away"
+    assert sentence(place) == "VYOS_BUILD=/nowhere does not exist; name an existing one, or omit VYOS_BUILD"
 
 
 def test_vyos_1x_by_hand_must_have_the_pinned_revision(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -153,7 +153,7 @@ def test_vyos_1x_by_hand_must_have_the_pinned_revision(place: Path, monkeypatch:
         sources.vyos_1x_at("ab" * 20, place / "vyos-1x", Log(place / "log"))
     assert str(refused.value) == (
         f"VYOS_1X={place / 'vyos-build'} has no revision {'ab' * 20}, the pinned one; fetch it there, "
-        "name a work tree of vyos-1x that has it, or move the pin in vyos-build/pins.toml"
+        "name a work tree of vyos-1x that has it, or change the pin in vyos-build/pins.toml"
     )
     assert not (place / "vyos-1x").exists()
 
@@ -207,7 +207,7 @@ def test_a_failed_build_leaves_vyos_build_as_it_was(place: Path, monkeypatch: py
     write(place / "vyos-build", {"build-vyos-image": "#!/bin/sh\necho E: no\nexit 3\n"})
     git(place / "vyos-build", "commit", "--quiet", "--all", "--message=broken")
     assert sentence(place) == (
-        f"build-vyos-image failed with exit code 3; the whole log is {place}/work/image.log"
+        f"build-vyos-image failed with exit code 3; the full log is {place}/work/image.log"
     )
     assert git(place / "vyos-build", "status", "--porcelain") == ""
     assert "E: no" in (place / "work/image.log").read_text()
@@ -220,7 +220,7 @@ def test_an_image_with_vyos_own_zerotier_one(place: Path) -> None:
         check_installed({"ztnode": "0.2-vyos1"}, debs)
     assert str(refused.value) == (
         "the image has ztnode 0.2-vyos1 instead of 0.1; "
-        "see in the log where it was taken from, and do not use the image"
+        "the log says where it came from; do not use the image"
     )
 
 

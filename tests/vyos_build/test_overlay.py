@@ -73,7 +73,7 @@ def test_a_second_run_changes_nothing_and_says_so(
     before = bytes_and_modes(tree)
     capsys.readouterr()
     assert overlay.main([str(tree)]) == 0
-    assert capsys.readouterr().out == f"{tree} carries the overlay already; nothing was changed\n"
+    assert capsys.readouterr().out == f"{tree} already has the overlay; nothing was changed\n"
     assert bytes_and_modes(tree) == before
 
 
@@ -111,8 +111,8 @@ def test_an_unknown_base_is_refused(vyos_1x: Make) -> None:
     with pytest.raises(BuildError) as refused:
         overlay.lay(tree, ROOT, "0" * 40)
     assert str(refused.value) == (
-        f"{tree} stands at {git(tree, 'rev-parse', 'HEAD')[:12]} but the overlay is made for 000000000000; "
-        "check that revision out, or move the pin of vyos-1x in vyos-build/pins.toml"
+        f"{tree} is at {git(tree, 'rev-parse', 'HEAD')[:12]} but the overlay is made for 000000000000; "
+        "check out that revision, or change the pin of vyos-1x in vyos-build/pins.toml"
     )
 
 

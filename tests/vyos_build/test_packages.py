@@ -98,8 +98,8 @@ def test_what_is_missing_is_named_with_where_to_get_it(place: Path, capsys: pyte
         make(place)
     assert str(refused.value) == (
         f"2 packages are missing: build them from their sources and put them into {place}/built, "
-        "or make an image without them: LEAVE_OUT=all, or names with commas between "
-        "(never without vyos-1x, vyatta-bash, vyatta-cfg, vyos-utils, libvyosconfig0, python3-pyhumps)"
+        "or leave them out: LEAVE_OUT=all, or names separated by "
+        "commas (never vyos-1x, vyatta-bash, vyatta-cfg, vyos-utils, libvyosconfig0, python3-pyhumps)"
     )
     said = [line.partition("] ")[2] for line in capsys.readouterr().out.splitlines()]
     assert said[-2:] == [
@@ -156,7 +156,7 @@ def test_the_newest_of_a_package_is_taken_and_a_damaged_one_named(place: Path) -
     versions = {package.name: package.stanza["Version"] for package in read_given(place / "built")}
     assert versions["vyatta-cfg"] == "0.10"
     (place / "built/half.deb").write_text("no package")
-    with pytest.raises(BuildError, match=r"half\.deb is no Debian package that can be read; build it again, or take it away$"):
+    with pytest.raises(BuildError, match=r"half\.deb is not a readable Debian package; build it again, or remove it$"):
         read_given(place / "built")
 
 
@@ -176,8 +176,8 @@ def test_sources_are_built_into_it(
     with pytest.raises(BuildError) as refused:
         build()
     assert str(refused.value) == (
-        "1 of 2 sources could not be built: frr; see their logs and call again (what is built stays), "
-        "or go on without: LEAVE_OUT=all, or names with commas between"
+        "1 of 2 sources could not be built: frr; see their logs and run it again "
+        "(finished builds are kept), or leave them out: LEAVE_OUT=all, or names separated by commas"
     )
     assert "not built, because the image needs none of their packages: unused-source" in capsys.readouterr().out
     assert build("frr") == ["frr (>= 9.1)"]
@@ -185,11 +185,11 @@ def test_sources_are_built_into_it(
     revision = git(frr, "rev-parse", "HEAD")
     assert manifest["sources"] == {
         "frr": {"revision": revision, "changed files": 0,
-                "failed": f"build-in-chroot ended with 2; the whole log is {place}/out/built/frr/build.log"},
+                "failed": f"build-in-chroot ended with 2; the full log is {place}/out/built/frr/build.log"},
         "telegraf": {"revision": git(place / "sources/telegraf", "rev-parse", "HEAD"), "changed files": 0, "packages": {"telegraf": "1.30"}},
     }  # fmt: skip
     assert manifest["built"]["telegraf"] == "1.30"
-    with pytest.raises(BuildError, match="^PACKAGES or SOURCES must name a directory: "):
+    with pytest.raises(BuildError, match="^PACKAGES must name a directory of built packages, or SOURCES "):
         packages.make(Order(), Log(place / "log"), place / "out/repository")
 
 
@@ -214,7 +214,7 @@ def test_it_is_served_while_an_image_is_built(place: Path) -> None:
         urllib.request.urlopen(url, timeout=5)
     with served("http://192.0.2.1/vyos") as none:
         assert none is None
-    with pytest.raises(BuildError, match=f"^{place} is no repository that can be used"), served(f"file:{place}"):
+    with pytest.raises(BuildError, match=f"^{place} is not a usable repository"), served(f"file:{place}"):
         pass
 
 
@@ -226,7 +226,7 @@ def test_files_that_two_packages_have(place: Path) -> None:
         make(place, "all")
     assert str(refused.value) == (
         "vyatta-op and vyos-1x both have /etc/bash_completion.d/vyatta-op: "
-        "take the package away whose files the newer one has taken over"
+        "remove the package whose files the newer one has taken over"
     )
     replaces = f"{DEPENDS}Replaces: vyatta-op (<< 2)\n"
     make_deb(place / "built", "vyos-1x", "1.5", fields=replaces, file="etc/bash_completion.d/vyatta-op")
@@ -266,14 +266,14 @@ def test_a_package_of_debian_s_that_is_damaged(place: Path) -> None:
 
 
 @pytest.mark.parametrize(("name", "harm"), [
-    ("live-boot", "starts no image that install image has made"),
-    ("bash-completion", "VyOS's bash 4.1 cannot read, so the prompt knows no command of VyOS"),
-    ("ethtool", "has no JSON for VyOS's scripts, so no Ethernet interface can be set"),
+    ("live-boot", "does not start images that install image has written"),
+    ("bash-completion", "VyOS's bash 4.1 cannot read, so the shell has no VyOS commands"),
+    ("ethtool", "has no JSON for VyOS's scripts, so no Ethernet interface can be configured"),
 ])  # fmt: skip
 def test_what_vyos_does_not_work_with(place: Path, name: str, harm: str, capsys: pytest.CaptureFixture[str]) -> None:
     """No dependency says that Debian's version will not do."""
     make(place, "all")
-    assert f"{name} is Debian's, which {harm}: " in capsys.readouterr().out
+    assert f"{name} is Debian's, which {harm}; " in capsys.readouterr().out
     make_deb(place / "built", name, "99", "all")
     make(place, "all")
     assert f"{name} is Debian's" not in capsys.readouterr().out
@@ -286,7 +286,7 @@ def test_vyos_itself_is_not_left_out(place: Path) -> None:
 
 
 def test_wrong_places(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(BuildError, match=r"^/nowhere is no directory; name one with the packages that were built: PACKAGES=<dir>$"):
+    with pytest.raises(BuildError, match=r"^/nowhere is not a directory; name one with built packages: PACKAGES=<dir>$"):
         packages.make(Order(Path("/nowhere")), Log(place / "log"), place / "out")
     monkeypatch.delenv("VYOS_BUILD")
     with pytest.raises(BuildError, match="^VYOS_BUILD must name a vyos-build work tree"):

@@ -54,7 +54,7 @@ def test_real_builds(tmp_path: Path, checkout: Maker, capsys: pytest.CaptureFixt
     failures, said = build()
     assert (failures["zlib"], failures["app"]) == ("", ""), (into / "app/build.log").read_text()
     assert failures["late"] == "it needs broken, which could not be built"
-    assert failures["broken"] == f"build-in-chroot ended with 2; the whole log is {into}/broken/build.log"
+    assert failures["broken"] == f"build-in-chroot ended with 2; the full log is {into}/broken/build.log"
     assert "it breaks here" in said
     deb = next((into / "app").glob("app_1.0_all.deb"))
     content = subprocess.run(f"dpkg-deb --fsys-tarfile {deb} | tar -xO ./usr/share/app/said", shell=True, capture_output=True, text=True)
@@ -101,7 +101,7 @@ def test_a_missing_build_dependency_and_a_circle_are_told_before_anything_runs(t
     steps = planned(tmp_path / "sources", "aa", "cc", "dd", given="Package: given\nVersion: 1\n")
     done = source_builds.build([s for s in steps if s.source.name != "dd"], [], Chroot(Path("/nowhere"), ""), tmp_path / "built", Log(tmp_path / "log"))
     assert {one.name: one.failure for one in done} == {
-        "aa": "it and bb need each other; put one's package into PACKAGES, without its checkout",
+        "aa": "it and bb need each other; put the package of one into PACKAGES and remove its checkout",
         "bb": "it needs aa, which could not be built",
         "cc": "nothing has its build dependency nowhere (>= 2) | never; put its checkout into SOURCES or its package into PACKAGES",
     }
@@ -115,7 +115,7 @@ def test_two_checkouts_of_one_package_are_refused_where_it_is_needed(tmp_path: P
     for tree in (one, other):
         (tree / "debian/control").write_text((other / "debian/control").read_text())
     assert names(planned(tmp_path / "sources", "fine")) == [("fine", ())]
-    with pytest.raises(BuildError, match=f"^{other} and {one} both make app; take one of them away from SOURCES$"):
+    with pytest.raises(BuildError, match=f"^{other} and {one} both build app; remove one of them from SOURCES$"):
         planned(tmp_path / "sources", "app")
 
 
@@ -130,7 +130,7 @@ def test_checkouts_that_cannot_be_used_are_named(tmp_path: Path, checkout: Maker
     assert {path.name: reason for path, reason in unusable.items()} == {
         "linked": "it is a linked work tree or a submodule of git; give a clone",
         "no-version": "its debian/ cannot be read (debian/changelog does not begin with a version)",
-        "nothing-here": "its debian/ cannot be read (debian/control makes no package for amd64)",
+        "nothing-here": "its debian/ cannot be read (debian/control has no package for amd64)",
     }
     assert [source.name for source in checkouts.find(tree)[0]] == ["good"]
 

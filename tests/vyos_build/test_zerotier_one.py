@@ -100,7 +100,7 @@ def test_a_version_that_is_gone(repository: Repository, tmp_path: Path) -> None:
     pin = replace(repository.pin, version="1.99.0")
     assert refusal(pin, tmp_path) == (
         f"{pin.repository} has no zerotier-one 1.99.0 any more; "
-        "give it by hand with ZEROTIER_DEB=<file>, or move the pin in vyos-build/pins.toml"
+        "give it by hand with ZEROTIER_DEB=<file>, or change the pin in vyos-build/pins.toml"
     )
 
 
@@ -122,7 +122,7 @@ def test_given_by_hand_but_another(tmp_path: Path, package: str, version: str) -
         zerotier_one.check(path, PIN)
     assert str(refused.value) == (
         f"{path} is {package} {version} for amd64, not zerotier-one 1.16.2 for amd64; "
-        "give that one, or move the pin in vyos-build/pins.toml"
+        "give that one, or change the pin in vyos-build/pins.toml"
     )
 
 
@@ -139,4 +139,4 @@ def test_no_package_at_all(tmp_path: Path) -> None:
     os.truncate(os.open(path, os.O_CREAT | os.O_WRONLY), 10)
     with pytest.raises(BuildError) as refused:
         zerotier_one.check(path, PIN)
-    assert str(refused.value) == f"{path} is no Debian package that can be read; give another one"
+    assert str(refused.value) == f"{path} is not a readable Debian package; give another one"

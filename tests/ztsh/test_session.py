@@ -107,7 +107,7 @@ def test_compare_is_the_way_from_one_to_the_other() -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("interfaces {\n    zerotier zt0 {\n", "line 2: 2 blocks are not closed; the text is cut off"),
+        ("interfaces {\n    zerotier zt0 {\n", "line 2: 2 blocks are not closed; the text is truncated"),
         ("}\n", "line 1: a closing brace without its opening one"),
         ("interfaces {\n    foo 1\n}\n", "line 2: set interfaces foo 1\nConfiguration path: [interfaces foo 1] is not valid"),
         ("a b c d\n", "line 1: more than one value in 'a b c d'; quote it"),

@@ -53,7 +53,7 @@ def bring(package: str, version: str, everything: Iterable[Stanza], into: Path) 
     try:
         name, digest = stanza["Filename"], stanza["SHA256"]
     except KeyError as error:
-        raise BuildError(f"Debian's index says no {error} of {package} {version}; name another mirror with --debian-mirror URL") from None
+        raise BuildError(f"Debian's index has no {error} of {package} {version}; name another mirror with --debian-mirror URL") from None
     need = Need(f"Debian's {package}", f"{stanza[MIRROR]}/{name}", "--debian-mirror URL")
     data = read(need)
     if hashlib.sha256(data).hexdigest() != digest:

@@ -64,7 +64,7 @@ def read(tree: Path) -> Source:
     head, *rest = stanzas(said)
     packages = tuple({**stanza, "Version": heading[1]} for stanza in rest if _made_here(stanza))
     if not packages:
-        raise ValueError("debian/control makes no package for amd64")
+        raise ValueError("debian/control has no package for amd64")
     needs = tuple(clause for field in _BUILD_DEPENDS for clause in clauses(head.get(field, "")))
     return Source(head["Source"], tree, packages, needs)
 

@@ -94,4 +94,4 @@ def run(command: Sequence[str], log: Path, more: Mapping[str, str]) -> None:
             raise
     if code:
         lines = log.read_text(errors="replace").splitlines()
-        raise StepFailed(f"{Path(command[-1]).name} ended with {code}; the whole log is {log}", "\n".join(lines[-_TAIL:]))
+        raise StepFailed(f"{Path(command[-1]).name} ended with {code}; the full log is {log}", "\n".join(lines[-_TAIL:]))

@@ -21,7 +21,7 @@ def check(packages: Sequence[Given]) -> None:
                 pairs.setdefault((other.name, package.name), path)
     if pairs:
         told = "; ".join(f"{one} and {other} both have {path}" for (one, other), path in sorted(pairs.items()))
-        raise BuildError(f"{told}: take the package away whose files the newer one has taken over")
+        raise BuildError(f"{told}: remove the package whose files the newer one has taken over")
 
 
 def between(other: Given, packages: Sequence[Given]) -> tuple[str, str] | None:
@@ -38,7 +38,7 @@ def between(other: Given, packages: Sequence[Given]) -> tuple[str, str] | None:
 
 
 def files(package: Given) -> list[str]:
-    """Everything in a package that is no directory; raises :class:`BuildError`."""
+    """Everything in a package that is not a directory; raises :class:`BuildError`."""
     said = subprocess.run(["dpkg-deb", "--contents", str(package.path)], capture_output=True, text=True, check=False)
     if said.returncode:
         raise BuildError(f"{package.path} cannot be unpacked ({said.stderr.strip()}); build it again")

@@ -30,7 +30,7 @@ def read_deb(path: Path) -> Deb:
         package, version, architecture = said.stdout.splitlines()
         return Deb(path, package, version, architecture, hashlib.sha256(path.read_bytes()).hexdigest())
     except (OSError, ValueError, subprocess.CalledProcessError):
-        raise BuildError(f"{path} is no Debian package that can be read; give another one") from None
+        raise BuildError(f"{path} is not a readable Debian package; give another one") from None
 
 
 def find(directory: Path, names: Iterable[str]) -> list[Deb]:

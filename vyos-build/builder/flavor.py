@@ -37,7 +37,7 @@ def default_config(tree: Path) -> str:
         if (tree / place).is_file():
             edit = Edit(place, "layer-4 hashing goes", r'^    host-name "?vyos"?$', _HASHING)
             return edits.apply(edit, (tree / place).read_text())
-    raise BuildError(f"{tree} has no default configuration; give a whole vyos-build tree in VYOS_BUILD")
+    raise BuildError(f"{tree} has no default configuration; give a complete vyos-build tree in VYOS_BUILD")
 
 
 def compose(packages: Iterable[str], config: str, source: Path = FLAVOR, kernel: str = "") -> str:

@@ -75,7 +75,7 @@ def _build(order: Order, pins: Pins, log: Log, work: Path, debs: Path, mirror: L
     if not order.dry_run:
         given += find(debs, order.branch.packages)
         check_disk(tree)
-        log.step("looking whether everything can be had")
+        log.step("checking that everything is available")
         reach.check(network_needs(order, defaults, pins, shop))
         given.append(engine(pins, work, log))
     sources.vyos_1x_beside(tree, defaults, log)
@@ -86,7 +86,7 @@ def _build(order: Order, pins: Pins, log: Log, work: Path, debs: Path, mirror: L
         flavor.compose(names, flavor.default_config(tree), kernel=mirror.kernel if mirror else "")
     )
     with placed(tree, given, defaults):
-        log.step("VyOS's program goes through its dry run" if order.dry_run else "VyOS's program builds the image")
+        log.step("VyOS's program does its dry run" if order.dry_run else "VyOS's program builds the image")
         argv = ["./build-vyos-image", *order.options(), flavor.NAME]
         command = shop.command(argv, tree, tree, {"VYOS_BUILD_FLAVORS_DIR": flavors}, loopback=mirror is not None)
         log.run("build-vyos-image", command, everything=order.dry_run)
@@ -128,7 +128,7 @@ def network_needs(order: Order, defaults: Defaults, pins: Pins, shop: workshop.W
             "--debian-security-mirror URL",
         ),
         *(
-            Need("a repository that vyos-build adds", url, "VYOS_BUILD=<dir> that names no such repository")
+            Need("a repository that vyos-build adds", url, "VYOS_BUILD=<dir> without such a repository")
             for url in defaults.others
         ),
         *shop.needs(),
@@ -161,7 +161,7 @@ def overlaid(order: Order, pins: Pins, shop: workshop.Workshop, work: Path, log:
     tree = place / "vyos-1x"
     sources.vyos_1x_at(pins.vyos_1x, tree, log)
     written = overlay.lay(tree, HOUSE, pins.vyos_1x)
-    log.step(f"overlay: {len(written)} files laid over vyos-1x")
+    log.step(f"overlay: {len(written)} files added to vyos-1x")
     if order.dry_run:
         return []
     log.step("building vyos-1x, which takes some minutes")
@@ -203,7 +203,7 @@ def placed(tree: Path, debs: Sequence[Deb], defaults: Defaults) -> Iterator[None
 def _newest_iso(build_dir: Path) -> Path:
     made = sorted(build_dir.glob(f"vyos-*-{flavor.NAME}-*.iso"), key=lambda path: path.stat().st_mtime)
     if not made:
-        raise BuildError(f"{build_dir} has no image although the build ended well; see the log")
+        raise BuildError(f"{build_dir} has no image although the build succeeded; see the log")
     return made[-1]
 
 
@@ -211,7 +211,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """The program; 0 when the image, or the dry run, is done."""
     parser = argparse.ArgumentParser(prog="builder.image", description=__doc__.partition("\n")[0])
     parser.add_argument("--branch", choices=sorted(BRANCHES), default="rolling", help="branch of VyOS")
-    parser.add_argument("--dry-run", action="store_true", help="go as far as VyOS's own dry run")
+    parser.add_argument("--dry-run", action="store_true", help="stop after VyOS's own dry run")
     parser.add_argument("--version", default="", help="version of a release build; without it a development build")
     mirrors = ("vyos-mirror", "debian-mirror", "debian-security-mirror")
     for name in mirrors:

@@ -55,7 +55,7 @@ def served(url: str) -> Iterator[LocalMirror | None]:
         manifest = json.loads((root / MANIFEST).read_text())
         manifest["kernel"]["taken"], manifest["kernel"]["wanted"]
     except (OSError, ValueError, KeyError) as error:
-        raise BuildError(f"{root} is no repository that can be used ({error}); make one with: make vyos-packages") from None
+        raise BuildError(f"{root} is not a usable repository ({error}); make one with: make vyos-packages") from None
     handler = functools.partial(_Quiet, directory=str(root))
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
         thread = threading.Thread(target=server.serve_forever, name="mirror")

@@ -48,4 +48,4 @@ class Log:
         if process.returncode:
             if not everything:
                 print("".join(last), end="", flush=True)
-            raise BuildError(f"{what} failed with exit code {process.returncode}; the whole log is {self.path}")
+            raise BuildError(f"{what} failed with exit code {process.returncode}; the full log is {self.path}")

@@ -30,7 +30,7 @@ def check_installed(installed: Mapping[str, str], debs: Sequence[Deb]) -> None:
         if found != deb.version:
             raise BuildError(
                 f"the image has {deb.package} {found} instead of {deb.version}; "
-                f"see in the log where it was taken from, and do not use the image"
+                f"the log says where it came from; do not use the image"
             )
 
 

@@ -58,13 +58,13 @@ def lay(tree: Path, house: Path, base: str) -> list[str]:
     found = worktree.revision(tree)
     if found != base:
         raise BuildError(
-            f"{tree} stands at {found[:12]} but the overlay is made for {base[:12]}; "
-            f"check that revision out, or move the pin of vyos-1x in vyos-build/pins.toml"
+            f"{tree} is at {found[:12]} but the overlay is made for {base[:12]}; "
+            f"check out that revision, or change the pin of vyos-1x in vyos-build/pins.toml"
         )
     ours = our_files(house)
     taken = sorted(set(ours) & worktree.committed(tree))
     if taken:
-        raise BuildError(f"vyos-1x has a {taken[0]} of its own; rename ours, or take it out of the overlay")
+        raise BuildError(f"vyos-1x has a {taken[0]} of its own; rename ours, or remove it from the overlay")
     wanted = ours | edited_files(tree)
     missing = {path: file for path, file in wanted.items() if not _stands(tree / path, file)}
     foreign = sorted(path for path in worktree.changes(tree) if path in missing or path not in wanted)
@@ -106,11 +106,11 @@ def main(arguments: list[str] | None = None) -> int:
         print(f"overlay: {error}", file=sys.stderr)
         return 1
     if not written:
-        print(f"{tree} carries the overlay already; nothing was changed")
+        print(f"{tree} already has the overlay; nothing was changed")
         return 0
     for edit in vyos1x.EDITS:
         print(f"  {edit.path}: {edit.reason}")
-    print(f"{len(written)} files laid over vyos-1x {base[:12]} in {tree}")
+    print(f"{len(written)} files added to vyos-1x {base[:12]} in {tree}")
     return 0
 
 

@@ -34,9 +34,9 @@ from builder.wanted import branch_of, read_wanted, sources_of
 _INDISPENSABLE = ("vyos-1x", "vyatta-bash", "vyatta-cfg", "vyos-utils", "libvyosconfig0", "python3-pyhumps")
 # Every image has these, no dependency says which version, and VyOS does not work with Debian 12's, which ...
 _NOT_DEBIAN_S = {
-    "live-boot": "starts no image that install image has made: build VyOS's own",
-    "bash-completion": "VyOS's bash 4.1 cannot read, so the prompt knows no command of VyOS: give 2.8, of Debian 10",
-    "ethtool": "has no JSON for VyOS's scripts, so no Ethernet interface can be set: give 6.10 or newer",
+    "live-boot": "does not start images that install image has written; build VyOS's own",
+    "bash-completion": "VyOS's bash 4.1 cannot read, so the shell has no VyOS commands; use 2.8 of Debian 10",
+    "ethtool": "has no JSON for VyOS's scripts, so no Ethernet interface can be configured; use 6.10 or newer",
 }
 
 
@@ -59,14 +59,14 @@ def make(order: Order, log: Log, into: Path, work: Path = WORK) -> list[Gap]:
     """Make the repository; what is left out of it. Raises :class:`BuildError` while something is missing."""
     tree = given("VYOS_BUILD")
     if tree is None:
-        raise BuildError("VYOS_BUILD must name a vyos-build work tree: it says which packages an image is made of")
+        raise BuildError("VYOS_BUILD must name a vyos-build work tree, which lists the packages of an image")
     _check_directories(order)
     defaults = read_defaults(tree, BRANCHES[branch_of(tree)])
     wanted = read_wanted(tree, order.development)
     packages = read_given(order.debs) if order.debs else []
     if order.debs:
         log.step(f"{len(packages)} packages in {order.debs}")
-    log.step("reading what Debian has")
+    log.step("reading Debian's package lists")
     mirrors = (order.mirrors.get("debian-mirror", defaults.debian_mirror),
                order.mirrors.get("debian-security-mirror", defaults.security_mirror))  # fmt: skip
     debian, everything = archive.read_stock(archive.indices(*mirrors, defaults.distribution))
@@ -85,12 +85,12 @@ def make(order: Order, log: Log, into: Path, work: Path = WORK) -> list[Gap]:
     if missing:
         how = f"put their checkouts into {order.sources}" if order.sources else f"build them from their sources and put them into {order.debs}"
         raise BuildError(
-            f"{len(missing)} packages are missing: {how}, or make an image without them: LEAVE_OUT=all, or names with commas "
-            f"between (never without {', '.join(_INDISPENSABLE)})"
+            f"{len(missing)} packages are missing: {how}, or leave them out: LEAVE_OUT=all, or names separated by "
+            f"commas (never {', '.join(_INDISPENSABLE)})"
         )
     kernel = wanted.kernel if any(p.name == wanted.kernel for p in packages) else archive.newest_kernel(everything)
     if not kernel:
-        raise BuildError(f"neither what was built nor Debian has a kernel; build {wanted.kernel}")
+        raise BuildError(f"there is no kernel, neither built nor in Debian; build {wanted.kernel}")
     _write(packages, left, into, defaults.branch, {
         "branch": defaults.branch,
         "kernel": {"wanted": wanted.kernel, "taken": kernel},
@@ -111,16 +111,16 @@ def make(order: Order, log: Log, into: Path, work: Path = WORK) -> list[Gap]:
 
 def _check_directories(order: Order) -> None:
     if not order.debs and not order.sources:
-        raise BuildError("PACKAGES or SOURCES must name a directory: of packages that were built, or of git checkouts to build")
+        raise BuildError("PACKAGES must name a directory of built packages, or SOURCES one of git checkouts to build")
     for directory, what in (
-        (order.debs, "name one with the packages that were built: PACKAGES=<dir>"),
+        (order.debs, "name one with built packages: PACKAGES=<dir>"),
         (order.sources, "name one with git checkouts of the sources: SOURCES=<dir>"),
-        (order.base, "name a root file system to build in, or leave BASE away"),
+        (order.base, "name a root file system to build in, or omit BASE"),
     ):
         if directory and not directory.is_dir():
-            raise BuildError(f"{directory} is no directory; {what}")
+            raise BuildError(f"{directory} is not a directory; {what}")
     if order.sources and os.geteuid():
-        raise BuildError("packages are built in a chroot, which takes root; use sudo")
+        raise BuildError("root is required to build packages in a chroot; use sudo")
 
 
 def _build(
@@ -139,10 +139,10 @@ def _build(
         log.step(f"not built, because the image needs none of their packages: {', '.join(idle)}")
     unknown = [name for name in _INDISPENSABLE if name in wanted and not _has(name, found, packages)]
     if unknown:
-        log.step(f"no checkout makes {', '.join(unknown)}, so what only they depend on is not built either")
+        log.step(f"no checkout builds {', '.join(unknown)}, so packages that only they depend on are not built either")
     base = order.base
     if steps and base is None:
-        log.step("the Debian to build in, which takes a minute the first time")
+        log.step("creating the Debian to build in (a minute the first time)")
         base = chroot.make_base(lines, defaults.distribution, work)
     place = chroot.Chroot(base or Path("/"), lines, order.options, order.network, order.extra)
     return source_builds.build(steps, packages, place, work / "built", log)
@@ -157,8 +157,8 @@ def _check_failures(built: Sequence[Built], leave_out: Sequence[str]) -> None:
     failed = [source.name for source in built if source.failure and not {"all", source.name}.intersection(leave_out)]
     if failed:
         raise BuildError(
-            f"{len(failed)} of {len(built)} sources could not be built: {', '.join(failed)}; see their logs and call again "
-            "(what is built stays), or go on without: LEAVE_OUT=all, or names with commas between"
+            f"{len(failed)} of {len(built)} sources could not be built: {', '.join(failed)}; see their logs and run it again "
+            "(finished builds are kept), or leave them out: LEAVE_OUT=all, or names separated by commas"
         )
 
 
@@ -208,9 +208,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--debs", type=_directory, metavar="DIR", help="packages that are built already")
     parser.add_argument("--sources", type=_directory, metavar="DIR", help="git checkouts with Debian packaging, to be built")
     parser.add_argument("--base", type=_directory, metavar="DIR", help="root file system to build in; else a fresh Debian")
-    parser.add_argument("--with", default="", metavar="NAMES", help="packages for every build that the sources do not name")
+    parser.add_argument("--with", default="", metavar="NAMES", help="build dependencies that the sources do not name")
     parser.add_argument("--network", action="store_true", help="builds may use the network")
-    parser.add_argument("--leave-out", default="", help="what the image is to do without: all, or names with commas")
+    parser.add_argument("--leave-out", default="", help="packages to leave out: all, or names separated by commas")
     parser.add_argument("--release", action="store_true", help="for a release build, which has no smoketests")
     mirrors = ("debian-mirror", "debian-security-mirror")
     for name in mirrors:

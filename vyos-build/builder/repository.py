@@ -43,7 +43,7 @@ def read_given(directory: Path) -> list[Given]:
         said = subprocess.run(["dpkg-deb", "--field", str(path)], capture_output=True, text=True, check=False)
         parsed = list(stanzas(said.stdout))
         if said.returncode or not parsed:
-            raise BuildError(f"{path} is no Debian package that can be read; build it again, or take it away")
+            raise BuildError(f"{path} is not a readable Debian package; build it again, or remove it")
         package = Given(path, parsed[0])
         if package.name.endswith("-dbgsym") or package.stanza["Architecture"] not in ("amd64", "all"):
             continue
@@ -131,6 +131,6 @@ def _sign(root: Path, suite: str) -> None:
             for step in steps:
                 said = subprocess.run(step, capture_output=True, text=True, check=False)
                 if said.returncode:
-                    raise BuildError(f"gpg cannot sign the repository ({said.stderr.strip()}); see whether gnupg is whole")
+                    raise BuildError(f"gpg cannot sign the repository ({said.stderr.strip()}); check the installation of gnupg")
         finally:
             subprocess.run(["gpgconf", "--homedir", home, "--kill", "gpg-agent"], capture_output=True, check=False)

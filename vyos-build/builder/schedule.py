@@ -37,7 +37,7 @@ class _Makers:
         makers = self._by_name.get(name, [])
         if len(makers) > 1:
             trees = " and ".join(str(maker.tree) for maker in makers)
-            raise BuildError(f"{trees} both make {name}; take one of them away from SOURCES")
+            raise BuildError(f"{trees} both build {name}; remove one of them from SOURCES")
         return makers[0] if makers else None
 
     def demands(self, name: str) -> list[Clause]:

@@ -78,7 +78,7 @@ def _check(step: Step, done: Mapping[str, Built]) -> None:
     if failed:
         raise BuildError(f"it needs {', '.join(failed)}, which could not be built")
     if step.circle:
-        raise BuildError(f"it and {', '.join(step.after)} need each other; put one's package into PACKAGES, without its checkout")
+        raise BuildError(f"it and {', '.join(step.after)} need each other; put the package of one into PACKAGES and remove its checkout")
 
 
 def _of(done: Mapping[str, Built], names: Sequence[str]) -> list[Given]:

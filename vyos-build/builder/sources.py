@@ -22,7 +22,7 @@ def given(variable: str) -> Path | None:
     if not value:
         return None
     if not Path(value).exists():
-        raise BuildError(f"{variable}={value} does not exist; name one that does, or leave {variable} away")
+        raise BuildError(f"{variable}={value} does not exist; name an existing one, or omit {variable}")
     return Path(value).resolve()
 
 
@@ -31,7 +31,7 @@ def vyos_build(branch: Branch, work: Path, log: Log) -> Path:
     tree = given("VYOS_BUILD") or work / f"vyos-build-{branch.name}"
     if not tree.exists():
         check([Need("the sources of vyos-build", VYOS_BUILD_URL, "VYOS_BUILD=<dir>")])
-        log.step(f"bringing vyos-build, branch {branch.name}")
+        log.step(f"fetching vyos-build, branch {branch.name}")
         log.run(
             "git clone of vyos-build",
             ["git", "clone", "--quiet", "--depth=1", f"--branch={branch.name}", VYOS_BUILD_URL, str(tree)],
@@ -47,7 +47,7 @@ def vyos_1x_beside(tree: Path, defaults: Defaults, log: Log) -> None:
     source = given("VYOS_1X")
     if not source:
         check([_NEEDS_1X])
-    log.step("bringing vyos-1x, which VyOS's program uses")
+    log.step("fetching vyos-1x, which VyOS's program uses")
     log.run(
         "git clone of vyos-1x",
         ["git", "clone", "--quiet", f"--branch={defaults.branch}", str(source or VYOS_1X_URL), str(inside)],
@@ -62,9 +62,9 @@ def vyos_1x_at(revision: str, target: Path, log: Log) -> None:
     elif not _has(source, revision):
         raise BuildError(
             f"VYOS_1X={source} has no revision {revision}, the pinned one; fetch it there, name a work tree of vyos-1x "
-            "that has it, or move the pin in vyos-build/pins.toml"
+            "that has it, or change the pin in vyos-build/pins.toml"
         )
-    log.step(f"bringing vyos-1x {revision[:12]} for the overlay")
+    log.step(f"fetching vyos-1x {revision[:12]} for the overlay")
     for what, command in (
         ("git init", ["git", "init", "--quiet", str(target)]),
         ("fetching the pinned vyos-1x", [

@@ -26,9 +26,9 @@ def make(gaps: Sequence[Gap], into: Path) -> Path:
     lines = [f" {_told(gap)}" for gap in gaps]
     control = [
         f"Package: {NAME}", "Version: 1", "Architecture: all", "Section: metapackages", "Priority: optional",
-        "Maintainer: whoever made this image <root@localhost>", f"Provides: {', '.join(provides)}",
+        "Maintainer: builder of this image <root@localhost>", f"Provides: {', '.join(provides)}",
         *([f"Depends: {', '.join(depends)}"] if depends else []),
-        "Description: stands for packages that this image does without", *lines,
+        "Description: placeholder for packages that this image leaves out", *lines,
     ]
     path = into / f"{NAME}_1_all.deb"
     with tempfile.TemporaryDirectory() as scratch:

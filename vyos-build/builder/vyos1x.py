@@ -1,4 +1,4 @@
-"""How vyos-1x learns of ztN: the files of this repository that go into it, and the edits to its own."""
+"""How vyos-1x knows ztN: the files of this repository that go into it, and the edits to its own."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def _interface_name(name: str) -> Edit:
 EDITS = (
     Edit(
         path="python/vyos/ifconfig/__init__.py",
-        reason="'show interfaces' and everything else that asks for an interface's section learns of ztN",
+        reason="'show interfaces' and everything else that asks for an interface's section knows ztN",
         anchor=r"^from vyos\.ifconfig\.sstpc import SSTPCIf$",
         replacement=r"\g<0>\nfrom vyos.ifconfig.zerotier import ZeroTierIf",
     ),

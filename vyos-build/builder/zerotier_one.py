@@ -48,7 +48,7 @@ def check(path: Path, pin: EnginePin) -> Deb:
     if (deb.package, deb.version, deb.architecture) != ("zerotier-one", pin.version, "amd64"):
         raise BuildError(
             f"{path} is {deb.package} {deb.version} for {deb.architecture}, not zerotier-one {pin.version} for amd64; "
-            f"give that one, or move the pin in vyos-build/pins.toml"
+            f"give that one, or change the pin in vyos-build/pins.toml"
         )
     if pin.sha256:
         _demand(path.read_bytes(), pin.sha256, str(path))
@@ -94,5 +94,5 @@ def _entry(index: str, pin: EnginePin) -> dict[str, str]:
             return fields
     raise BuildError(
         f"{pin.repository} has no zerotier-one {pin.version} any more; "
-        f"give it by hand with ZEROTIER_DEB=<file>, or move the pin in vyos-build/pins.toml"
+        f"give it by hand with ZEROTIER_DEB=<file>, or change the pin in vyos-build/pins.toml"
     )

@@ -85,13 +85,13 @@ def refusal() -> str | None:
         return None
     foreign = foreign_nodes()
     if foreign:
-        return f"this VyOS has an 'interfaces zerotier' of another make ({foreign}), which this package cannot share; {WHERE}"
+        return f"this VyOS has an 'interfaces zerotier' of another project ({foreign}), which this package cannot share; {WHERE}"
     for path in REFERENCE_TREES:
         if path.exists():
             try:
                 read_tree(path.read_bytes())
             except (OSError, ValueError, RecursionError) as error:
-                return f"this VyOS keeps its CLI in {path}, which is not made as this package knows it ({error}); {WHERE}"
+                return f"this VyOS keeps its CLI in {path}, whose format this package does not know ({error}); {WHERE}"
     return None
 
 

@@ -26,7 +26,7 @@ def main() -> int:
     verbs.add_parser("confirm")
     arguments = parser.parse_args()
     if os.geteuid() != 0:
-        print("image: this needs root: run it with sudo", file=sys.stderr)
+        print("image: root is required; use sudo", file=sys.stderr)
         return 1
     try:
         if arguments.verb == "show":
@@ -51,7 +51,7 @@ def main() -> int:
         print(told(error), file=sys.stderr)
         return 1
     except (KeyboardInterrupt, EOFError):
-        print("\nstopped; nothing was changed unless it says so above", file=sys.stderr)
+        print("\ninterrupted; nothing was changed unless a line above says so", file=sys.stderr)
         return 1
     return 0
 

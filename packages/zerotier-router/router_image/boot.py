@@ -20,7 +20,7 @@ OPTIONS = (
     "console=ttyS0,115200n8 console=tty0"
 )
 MENU = """\
-# Written by the op mode commands for images; what is changed here is lost.
+# Written by the op mode commands for images; changes made here are lost.
 load_env
 set timeout=3
 if serial --unit=0 --speed=115200; then

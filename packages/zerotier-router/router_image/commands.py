@@ -12,9 +12,9 @@ from router_image.process import ImageError, mounted
 def install(path: str, ask: bool, signed: bool = True) -> None:
     """Put the running image on a disk, with GRUB and a partition for /config; unless ``signed``, whoever has made it."""
     if slots.running():
-        raise ImageError("this router runs from its disk already: add system image brings another image")
+        raise ImageError("this router already runs from its disk; add another image with: add system image")
     disk = disks.choose(path or disks.ask())
-    if ask and input(f"Everything on {disk} will be lost. Type yes to go on: ").strip() != "yes":
+    if ask and input(f"Everything on {disk} will be lost. Type yes to continue: ").strip() != "yes":
         raise ImageError("nothing was changed")
     source = slots.MEDIUM / "live"
     print("Checking the image", flush=True)
@@ -34,7 +34,7 @@ def install(path: str, ask: bool, signed: bool = True) -> None:
         boot.install(images, esp, disk.path)
         boot.write_menu(images)
         boot.change_memory(images, slot="a")
-    print("Done. Take the stick or CD out and restart: reboot")
+    print("Done. Remove the stick or CD, then restart with: reboot")
 
 
 def add(path: str, signed: bool = True) -> None:
@@ -47,14 +47,14 @@ def add(path: str, signed: bool = True) -> None:
         _demand_default(boot.read_memory(images), target)
         if signed:
             signature.verify(source)
-        slots.check(source, "copy an ISO of make iso here once more")
+        slots.check(source, "copy an ISO built by make iso here again")
         # Nothing may point to a slot while it changes.
         boot.change_memory(images, **boot.NO_TRIAL, failed="")
         slots.copy_in(source, images, target, signed)
         boot.write_menu(images)
         boot.change_memory(images, trial=target, needed=health.holding())
         name = slots.names(images)[target]
-    print(f"Image {target}, {name}, will be tried at the next start. If it does not come up, this one comes back.")
+    print(f"Image {target}, {name} will be tried at the next start. If it does not come up, the router returns to this image.")
 
 
 def _demand_default(memory: dict[str, str], target: str) -> None:
@@ -63,17 +63,17 @@ def _demand_default(memory: dict[str, str], target: str) -> None:
         return
     here = slots.running()
     if slots.on_trial() and memory.get("trial") == here:
-        raise ImageError(f"image {here} is still on trial: wait until show system image calls it the default")
+        raise ImageError(f"image {here} is still on trial; wait until show system image lists it as the default")
     raise ImageError(
-        f"image {target} is the default and would be replaced: "
-        f"make this one the default first with set system image default-boot {here}"
+        f"image {target} is the default and would be replaced; "
+        f"first make this one the default: set system image default-boot {here}"
     )
 
 
 def _other() -> str:
     run = slots.running()
     if not run:
-        raise ImageError("this system runs from a stick or CD and has no images: install image puts it on a disk")
+        raise ImageError("this system runs from a stick or CD and has no images; install it on a disk with: install image")
     return next(slot for slot in slots.SLOTS if slot != run)
 
 
@@ -83,8 +83,8 @@ def default_boot(wanted: str) -> None:
         known = slots.names(images)
         slot = wanted if wanted in known else next((s for s, name in known.items() if name == wanted), "")
         if not slot:
-            raise ImageError(f"there is no image {wanted}: choose one of these: {', '.join(known)}")
-        slots.check(slots.home(images) / slot, "put one there with add system image")
+            raise ImageError(f"image {wanted} does not exist; choose one of: {', '.join(known)}")
+        slots.check(slots.home(images) / slot, "add an image with: add system image")
         memory = boot.read_memory(images)
         again = memory.get("trial") == slot
         if slot == memory.get("slot"):
@@ -96,14 +96,14 @@ def default_boot(wanted: str) -> None:
             boot.write_menu(images)
             needed = memory.get("needed", "") if again else health.holding()
             boot.change_memory(images, trial=slot, tried="", needed=needed, failed="")
-    print(f"The next start takes image {slot}, {known[slot]}.")
+    print(f"The next start uses image {slot}, {known[slot]}.")
 
 
 def show() -> None:
     """The images, and what each is."""
     here = slots.running()
     if not here:
-        print("This system runs from a stick or CD; install image puts it on a disk.")
+        print("This system runs from a stick or CD. Install it on a disk with: install image")
         return
     memory = boot.read_memory(slots.MEDIUM)
     print(f"{'Image':<7}{'Name':<28}State")
@@ -138,13 +138,13 @@ def confirm() -> None:
     if trial == here:
         missing = health.lacking(memory.get("needed"))
         if not missing:
-            print(f"image {here} has come up and is the default now")
+            print(f"image {here} came up and is now the default")
             with slots.writable() as images:
                 boot.change_memory(images, slot=here, **boot.NO_TRIAL, failed="")
         elif slots.on_trial():
-            print(f"image {here} is on trial and has not come up: {', '.join(missing)}; starting the other one")
+            print(f"image {here} is on trial and did not come up ({', '.join(missing)}); starting the other image")
             subprocess.run(["systemctl", "reboot"], check=False)
     elif trial and memory.get("tried") == "yes" and memory.get("slot") == here:
-        print(f"image {trial} did not come up; this is image {here} again")
+        print(f"image {trial} did not come up; image {here} runs again")
         with slots.writable() as images:
             boot.change_memory(images, **boot.NO_TRIAL, failed=trial)

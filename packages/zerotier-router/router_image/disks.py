@@ -82,12 +82,12 @@ def ask() -> str:
     """Have somebody choose one. Enter takes the first one that is built in: a stick holds somebody's files."""
     found = [disk for disk in disks() if disk.free]
     if not found:
-        raise ImageError(f"there is no free disk of {LEAST >> 20} MiB or more: attach one, and try again")
-    print("Disks that are free:", *(f"  {disk}" for disk in found), sep="\n")
+        raise ImageError(f"no free disk has {LEAST >> 20} MiB or more; attach one and try again")
+    print("Free disks:", *(f"  {disk}" for disk in found), sep="\n")
     usual = next((disk.path for disk in found if not disk.removable), "")
     path = input("Install on which disk? " + (f"[{usual}] " if usual else "")).strip() or usual
     if not path:
-        raise ImageError("no disk was named and nothing was changed: type the path of one, like /dev/sdb")
+        raise ImageError("no disk was selected and nothing was changed; type the path of a disk, such as /dev/sdb")
     return path
 
 
@@ -96,11 +96,11 @@ def choose(path: str) -> Disk:
     disk = next((disk for disk in disks() if disk.path == path), None)
     if disk is None:
         known = ", ".join(disk.path for disk in disks()) or "none"
-        raise ImageError(f"{path} is no disk of this machine: choose one of these: {known}")
+        raise ImageError(f"{path} is not a disk of this machine; choose one of: {known}")
     if disk.in_use:
-        raise ImageError(f"{path} is in use: start from a stick, with the menu entry for an empty /config")
+        raise ImageError(f"{path} is in use; start from a stick, with the menu entry for an empty /config")
     if disk.size < LEAST:
-        raise ImageError(f"{path} has {disk.size >> 20} MiB: an installation needs {LEAST >> 20} MiB")
+        raise ImageError(f"{path} has {disk.size >> 20} MiB; an installation needs {LEAST >> 20} MiB")
     return disk
 
 

@@ -22,8 +22,8 @@ def _routes() -> bool:
 # Names as they stand in GRUB's memory, how to look, and what is wrong where it is not so.
 CHECKS: dict[str, tuple[Callable[[], bool], str]] = {
     "config": (lambda: os.path.ismount("/config"), "/config is not on the disk"),
-    "boot": (_carried_out, "the configuration was not carried out"),
-    "frr": (_routes, "FRR does not run"),
+    "boot": (_carried_out, "the configuration was not applied"),
+    "frr": (_routes, "FRR is not running"),
 }
 
 

@@ -13,9 +13,9 @@ from pathlib import Path
 
 LOCK = Path("/run/router-image.lock")
 REMEDIES = {
-    errno.ENOSPC: "make room there",
-    errno.EIO: "the disk, CD or stick cannot be read or written: try another one",
-    errno.EROFS: "its file system is only read, perhaps after an error: look at journalctl -k",
+    errno.ENOSPC: "free some space there",
+    errno.EIO: "the disk, CD or stick cannot be read or written; try another one",
+    errno.EROFS: "its file system is read-only, perhaps after an error; see: journalctl -k",
 }
 
 
@@ -26,7 +26,7 @@ class ImageError(RuntimeError):
 def told(error: OSError) -> str:
     """One sentence about a file that could not be read or written."""
     names = [str(name) for name in (error.filename, error.filename2) if name]
-    remedy = REMEDIES.get(error.errno or 0, "look at journalctl -k, then try again")
+    remedy = REMEDIES.get(error.errno or 0, "see journalctl -k, then try again")
     return f"{' to '.join(names) or 'a file of the image'}: {error.strerror or error}: {remedy}"
 
 
@@ -51,7 +51,7 @@ def exclusive(wait: bool, path: Path = LOCK) -> Iterator[None]:
         try:
             fcntl.flock(file, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise ImageError("another image command is running: wait for it") from None
+            raise ImageError("another image command is running; wait until it ends") from None
         yield
 
 

@@ -10,7 +10,7 @@ from router_image.process import ImageError, run
 SIGNED, SIGNATURE = "SHA256SUMS", "SHA256SUMS.minisig"
 # The builder's key comes with the image; an administrator may add others.
 KEYS = (Path("/usr/share/router-image/keys"), Path("/config/image-keys"))
-INSIST = "or insist with the word without-signature"
+INSIST = "or add the word without-signature to accept it anyway"
 
 
 def known_keys(directories: Sequence[Path] = KEYS) -> list[Path]:
@@ -29,7 +29,7 @@ def known_keys(directories: Sequence[Path] = KEYS) -> list[Path]:
 def verify(directory: Path, keys: Sequence[Path] | None = None) -> None:
     """Raises :class:`ImageError` unless one of the keys has signed the checksums of the image in a directory."""
     if not (directory / SIGNATURE).is_file():
-        raise ImageError(f"the image is not signed: take one whose builder's key this router knows, {INSIST}")
+        raise ImageError(f"the image is not signed; use one that is signed with a key of this router, {INSIST}")
     keys = known_keys() if keys is None else keys
     for key in keys:
         command = ["minisign", "-V", "-q", "-p", str(key), "-x", str(directory / SIGNATURE), "-m", str(directory / SIGNED)]
@@ -39,6 +39,6 @@ def verify(directory: Path, keys: Sequence[Path] | None = None) -> None:
         except ImageError:
             continue
     raise ImageError(
-        f"the image is signed by nobody that this router knows ({len(keys)} key{'' if len(keys) == 1 else 's'}) or was changed "
-        f"since: take one of a known builder, put the builder's key into {KEYS[-1]}, {INSIST}"
+        f"no key of this router matches the signature ({len(keys)} key{'' if len(keys) == 1 else 's'}), or the image was "
+        f"changed; use an image of a known builder, put the builder's key into {KEYS[-1]}, {INSIST}"
     )

@@ -42,7 +42,7 @@ def _parameter(name: str) -> str:
 def writable() -> Iterator[Path]:
     """The partition of the images, which is only read otherwise."""
     if not running():
-        raise ImageError("this system runs from a stick or CD and has no images: install image puts it on a disk")
+        raise ImageError("this system runs from a stick or CD and has no images; install it on a disk with: install image")
     run(["mount", "-o", "remount,rw", str(MEDIUM)])
     try:
         yield MEDIUM
@@ -54,7 +54,7 @@ def home(images: Path) -> Path:
     """The directory of the slots on the partition of the images."""
     found = sorted(path for path in images.glob("images*") if HOME.fullmatch(path.name))
     if not found:
-        raise ImageError("the disk has no directory of images: install anew from a stick or CD with install image")
+        raise ImageError("the disk has no directory of images; start from a stick or CD and install again with: install image")
     return found[-1]
 
 
@@ -90,7 +90,7 @@ def copy_in(source: Path, images: Path, slot: str, signed: bool = False) -> None
             shutil.copy(source / name, aside / name)
             with (aside / name).open("rb") as file:
                 os.fsync(file.fileno())
-        check(aside, "the disk did not keep what was written: use another one")
+        check(aside, "the disk did not keep the data that was written; use another disk")
         if signed:  # a stick may give something else when it is read again
             verify(aside)
         sync_directory(aside)
@@ -119,21 +119,21 @@ def check(directory: Path, remedy: str) -> None:
     """Raises :class:`ImageError` when an image is not what its checksums say."""
     missing = [name for name in FILES if not (directory / name).exists()]
     if missing:
-        raise ImageError(f"this is no whole image of this router ({missing[0]} is missing): {remedy}")
+        raise ImageError(f"the image is incomplete ({missing[0]} is missing); {remedy}")
     try:
         run(["sh", "-c", 'cd "$1" && sha256sum --quiet --check SHA256SUMS', "sh", str(directory)])
     except ImageError:
-        raise ImageError(f"the image is damaged (its checksums differ): {remedy}") from None
+        raise ImageError(f"the image is damaged (its checksums differ); {remedy}") from None
 
 
 @contextmanager
 def iso(path: Path) -> Iterator[Path]:
     """The files of the image in an ISO, which may also be a CD or stick."""
     if not path.is_file() and not path.is_block_device():
-        raise ImageError(f"{path} is no file: give the path of an ISO, or the device of a CD or stick")
+        raise ImageError(f"{path} is not a file; give the path of an ISO, or the device of a CD or stick")
     with ExitStack() as stack:
         try:
             directory = stack.enter_context(mounted(str(path), "-o", "ro" if path.is_block_device() else "loop,ro"))
         except ImageError as error:
-            raise ImageError(f"{path} is no ISO ({error}): give one of make iso") from None
+            raise ImageError(f"{path} is not an ISO image ({error}); give one built by make iso") from None
         yield directory / "live"

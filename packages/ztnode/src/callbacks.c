@@ -49,7 +49,7 @@ static void on_event(core_node *core, void *user, void *thread, int event, const
 	if (event == CORE_EVENT_OFFLINE) host->online = false;
 	/* Any peer that is a root or a moon can say so, as every remote of a link without a controller is: no reason to end. */
 	if (event == CORE_EVENT_IDENTITY_COLLISION && !atomic_exchange(&host->collision, true))
-		say("a peer says that another node has this node's address with another key; it goes on");
+		say("a peer reports another node with this node's address and a different key; this node continues");
 }
 
 /* No tunnel inside a tunnel: blacklisted prefixes, and every address that one of our own devices has. The core asks for

@@ -89,7 +89,7 @@ struct contact *contact_new(core_node *core, struct underlay *underlay, struct g
 	void *topology = topology_of(core);
 	void *operator_delete = dlsym(RTLD_DEFAULT, "_ZdlPv");
 	if (!topology || !operator_delete) {
-		say("the core library is laid out otherwise than this program knows it; install the one that comes with it");
+		say("ztnode does not know the layout of this core library; install the one that comes with ztnode");
 		return NULL;
 	}
 	struct contact *contact = calloc(1, sizeof *contact);

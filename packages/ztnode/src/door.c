@@ -196,7 +196,7 @@ static void knock_again(struct doors *doors) {
 		struct door *door = &doors->door[i];
 		if (!door->waits || !open_door(door)) continue;
 		door->waits = false;
-		say("TCP port %u is free again; the API is there too", doors->port);
+		say("TCP port %u is free again; the API listens there now", doors->port);
 	}
 }
 
@@ -254,7 +254,7 @@ static bool open_local(struct door *door, const char *home) {
 		strcpy(address->sun_path, path);
 		if (open_door(door)) return true;
 	}
-	say("%s cannot be made (%s); the API is on TCP alone", path, strerror(errno));
+	say("%s cannot be created (%s); the API is available only over TCP", path, strerror(errno));
 	return false;
 }
 
@@ -278,7 +278,7 @@ static bool open_tcp(struct doors *doors, bool alone) {
 		door->waits = errno == EADDRINUSE; /* else there is no such loopback here */
 		taken |= door->waits;
 	}
-	if (taken) say_taken(doors, "until it is free the API is at " DOOR_SOCKET " in the home alone");
+	if (taken) say_taken(doors, "until it is free, the API is available only at " DOOR_SOCKET " in the home");
 	return true;
 }
 

@@ -106,7 +106,7 @@ void guard_look(struct guard *guard, int64_t now) {
 	struct gate_counts counts = gate_counts(guard->gate);
 	uint64_t all = counts.foreign + counts.forged + counts.strangers;
 	if (all - guard->told >= SAY_LEAST)
-		say("%llu packets of strangers were dropped", (unsigned long long)(all - guard->told));
+		say("%llu packets from unknown senders were dropped", (unsigned long long)(all - guard->told));
 	guard->told = all;
 }
 

@@ -49,7 +49,7 @@ static void drop_open_token(const char *path) {
 	struct stat info;
 	if (lstat(path, &info) < 0 || !S_ISREG(info.st_mode)) return;
 	if ((info.st_uid == 0 || info.st_uid == geteuid()) && !(info.st_mode & 077)) return;
-	if (unlink(path) == 0) say("%s could be read by others; a new token takes its place", path);
+	if (unlink(path) == 0) say("%s could be read by others; a new token replaces it", path);
 }
 
 bool home_token(const char *home, char token[TOKEN_MAX]) {
@@ -90,7 +90,7 @@ bool home_identity_sound(const char *home) {
 	bool good = identity_sound(text);
 	explicit_bzero(text, strlen(text));
 	free(text);
-	if (!good) say("%s is corrupt; it is left as it is, restore it or move it aside", path);
+	if (!good) say("%s is corrupt and was not changed; restore it from a backup or move it aside", path);
 	return good;
 }
 

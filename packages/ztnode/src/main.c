@@ -18,7 +18,7 @@
 
 static int usage(FILE *out) {
 	fprintf(out, "Usage: ztnode [-U] [-pPORT] HOME       run a node in HOME\n"
-	             "       ztnode -i generate SECRET PUBLIC make an identity\n"
+	             "       ztnode -i generate SECRET PUBLIC create an identity\n"
 	             "       ztnode -i getpublic SECRET       print its public part\n"
 	             "       ztnode -v | --version | -h | --help\n"
 	             "-U is accepted for compatibility with zerotier-one: ztnode never changes its user.\n");
@@ -28,7 +28,7 @@ static int usage(FILE *out) {
 static int print_public(const char *path) {
 	char *text = read_file(path, 4096, NULL);
 	if (!text || !identity_sound(text)) {
-		say("%s is no secret identity", path);
+		say("%s is not a secret identity", path);
 		free(text);
 		return 1;
 	}
@@ -42,7 +42,7 @@ static int print_public(const char *path) {
 static int identity_tool(int count, char **arguments) {
 	if (count == 3 && strcmp(arguments[0], "generate") == 0) {
 		if (access(arguments[1], F_OK) == 0) {
-			say("%s exists already; it is not overwritten", arguments[1]);
+			say("%s already exists and is not overwritten", arguments[1]);
 			return 1;
 		}
 		return identity_generate(arguments[1], arguments[2]) ? 0 : 1;
@@ -86,7 +86,7 @@ static int run(const char *home, unsigned int port) {
 	int version[3];
 	ZT_version(&version[0], &version[1], &version[2]);
 	if (version[0] != 1 || version[1] != 8 || !decode_works()) {
-		say("the core library has version %d.%d.%d, but this program knows the layout of 1.8 only", version[0], version[1],
+		say("the core library has version %d.%d.%d, but ztnode supports only 1.8", version[0], version[1],
 		    version[2]);
 		return 1;
 	}

@@ -120,7 +120,7 @@ static void orbit(void *context, uint64_t world) { ZT_Node_orbit(((struct node *
 
 static bool open_core(struct node *node) {
 	if (ZT_Node_new(&node->core, &node->host, NULL, &callbacks, now_ms()) != CORE_OK || node->host.identity_lost) {
-		say("the node cannot be started in %s; its identity is unusable or the disk refuses", node->home);
+		say("the node cannot be started in %s; its identity is unusable or the disk cannot be written", node->home);
 		return false;
 	}
 	node->network_host = (struct network_host){node->core, node->home};

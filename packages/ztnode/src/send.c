@@ -103,7 +103,7 @@ static void send_message(struct underlay *underlay, struct binding *binding, str
 		underlay_count_refusal(underlay);
 		int error = errno;
 		if (segments_refused(&binding->segments, segment, clock_ms()))
-			say("%s takes no segments (%s): packets leave one by one, and it is tried again", binding->device,
+			say("%s rejects segments (%s); packets are sent one by one until a later attempt succeeds", binding->device,
 			    strerror(error));
 		send_singly(binding->fd, message, bytes);
 	}

@@ -103,7 +103,7 @@ def parse(text: str) -> Parsed:
                     found.paths.append(Entry(here, line, False))
                 here = outer
     if stack:
-        raise TextError(f"line {line}: {len(stack)} blocks are not closed; the text is cut off")
+        raise TextError(f"line {line}: {len(stack)} blocks are not closed; the text is truncated")
     return found
 
 

@@ -88,7 +88,7 @@ def _on_terminal(watcher: Watcher, plan: Plan) -> None:
     with _screen():
         while True:
             begin = time.monotonic()
-            _draw(f"{block(watcher.look(), plan, colour)}\n\nq leaves.")
+            _draw(f"{block(watcher.look(), plan, colour)}\n\nPress q to quit.")
             if _quit_within(max(0.0, INTERVAL - (time.monotonic() - begin))):
                 return
 

@@ -793,7 +793,7 @@ class ZeroTierInterfaceTest(VyOSUnitTestSHIM.TestCase):
 
         self.set_all(zt0, f'network-id {network}', 'transit prefix 10.14.0.0/30', 'transit site 1')
         self.cli_set(zt0 + ['planet', base64.b64encode(planet[:-1]).decode()])
-        self.refused('is no planet (it is cut off); give the path of the planet file of your roots, or its base64 text')
+        self.refused('is not a valid planet (it is truncated); give the path of the planet file of your roots, or its base64 text')
         self.cli_set(zt0 + ['planet', '/config/no-such-planet'])
         self.refused('planet /config/no-such-planet is not readable (No such file or directory)')
         self.cli_set(zt0 + ['planet', base64.b64encode(planet).decode()])
