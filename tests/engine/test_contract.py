@@ -279,6 +279,13 @@ def test_version_is_three_numbers(engine: str) -> None:
     assert re.fullmatch(r"\d+\.\d+\.\d+", run([engine, "-v"]).stdout.strip())
 
 
+@only_ours
+def test_version_in_full_names_ztnode_and_the_core(engine: str) -> None:
+    changelog = (ROOT / "packages/ztnode/debian/changelog").read_text()
+    version = changelog.partition("(")[2].partition(")")[0]
+    assert run([engine, "--version"]).stdout == f"ztnode {version}, core {run([engine, '-v']).stdout}"
+
+
 def test_an_identity_is_made_and_its_secret_is_secret(node: Node) -> None:
     public = node.generate()
     assert re.fullmatch(r"[0-9a-f]{10}:0:[0-9a-f]{128}", public)

@@ -20,7 +20,8 @@ static int usage(FILE *out) {
 	fprintf(out, "Usage: ztnode [-U] [-pPORT] HOME       run a node in HOME\n"
 	             "       ztnode -i generate SECRET PUBLIC create an identity\n"
 	             "       ztnode -i getpublic SECRET       print its public part\n"
-	             "       ztnode -v | --version | -h | --help\n"
+	             "       ztnode -v                        print the core's version, as zerotier-one does\n"
+	             "       ztnode --version | -h | --help\n"
 	             "-U is accepted for compatibility with zerotier-one: ztnode never changes its user.\n");
 	return out == stdout ? 0 : 1;
 }
@@ -86,8 +87,7 @@ static int run(const char *home, unsigned int port) {
 	int version[3];
 	ZT_version(&version[0], &version[1], &version[2]);
 	if (version[0] != 1 || version[1] != 8 || !decode_works()) {
-		say("the core library has version %d.%d.%d, but ztnode supports only 1.8", version[0], version[1],
-		    version[2]);
+		say("the core library has version %d.%d.%d, but ztnode supports only 1.8", version[0], version[1], version[2]);
 		return 1;
 	}
 	int lock = home_open(home);
@@ -97,9 +97,11 @@ static int run(const char *home, unsigned int port) {
 	return code;
 }
 
-static int print_version(void) {
+/* -v prints the core's version alone, because callers of zerotier-one parse it. */
+static int print_version(bool full) {
 	int major, minor, revision;
 	ZT_version(&major, &minor, &revision);
+	if (full) printf("ztnode %s, core ", ZTNODE_VERSION);
 	printf("%d.%d.%d\n", major, minor, revision);
 	return 0;
 }
@@ -116,7 +118,7 @@ static bool read_port(const char *text, unsigned int *port) {
 }
 
 int main(int count, char **arguments) {
-	static const struct option names[] = {{"help", no_argument, NULL, 'h'}, {"version", no_argument, NULL, 'v'}, {0}};
+	static const struct option names[] = {{"help", no_argument, NULL, 'h'}, {"version", no_argument, NULL, 'V'}, {0}};
 	unsigned int port = 0;
 	signal(SIGPIPE, SIG_IGN);
 	signal(SIGHUP, SIG_IGN);
@@ -133,7 +135,9 @@ int main(int count, char **arguments) {
 		case 'i':
 			return identity_tool(count - optind, arguments + optind);
 		case 'v':
-			return print_version();
+			return print_version(false);
+		case 'V':
+			return print_version(true);
 		case 'h':
 			return usage(stdout);
 		case 'd':
