@@ -21,6 +21,8 @@
 # make bench-chaos          random faults under traffic, and whether anything grows; SECONDS=1800 SEED=1
 # make bench-uplinks        what two uneven WANs carry together, with static and with measured weights
 # make bench-probes         what probing costs, at 32 paths
+# make bench-report         RUN=build/bench/NAME: the HTML page, summary and plot of a run; of the newest without RUN=
+# make bench-compare        A=build/bench/NAME B=...: two runs row by row, with significance
 # make fuzz                 fuzzers of ztnode's parsers, then all of it with sanitizers; SECONDS=60 each, SEED=1
 # Everything runs as root on Debian 12 and installs what it needs.
 
@@ -31,12 +33,12 @@ ROUTER_DEBS := build/router
 BRANCH ?= rolling
 SECONDS ?= 1800
 TOOLS := $(shell cat lab/host-packages.txt) build-essential cppcheck debhelper dh-python git gnupg gpgv grub-common libjansson-dev \
-	libmicrohttpd-dev minisign openssh-client pkgconf python3 python3-cryptography python3-docutils python3-hypothesis python3-lxml python3-pip \
+	libmicrohttpd-dev minisign openssh-client pkgconf python3 python3-cryptography python3-docutils python3-hypothesis python3-jinja2 python3-lxml python3-matplotlib python3-pip \
 	python3-prompt-toolkit python3-pytest python3-rich python3-systemd shellcheck tmux
 export PYTHONPATH := python:packages/ztsh:.
 export PYTHONDONTWRITEBYTECODE := 1
 
-.PHONY: bench-uplinks changelogs check demo test test-attack test-faults smoketest reference check-vyos-interface debs lab fuzz bench-engines bench-shell bench-faults bench-roaming bench-probes bench-chaos iso iso-vyos vyos-packages check-iso test-image tools clean check-root
+.PHONY: bench-uplinks changelogs check demo test test-attack test-faults smoketest reference check-vyos-interface debs lab fuzz bench-engines bench-shell bench-faults bench-roaming bench-probes bench-chaos bench-report bench-compare iso iso-vyos vyos-packages check-iso test-image tools clean check-root
 
 check-root:
 	@[ "$$(id -u)" = 0 ] || { echo "make: this needs root; use sudo"; exit 1; }
@@ -119,6 +121,16 @@ bench-roaming: debs
 
 bench-chaos: debs
 	@$(PYTHON) -m bench.chaos --seconds $(SECONDS) $(if $(SEED),--seed $(SEED)) $(DEBS)/*.deb
+
+# The newest run where nobody says which.
+RUN ?= $(patsubst %/results.json,%,$(firstword $(shell ls -t build/bench/*/results.json 2>/dev/null)))
+bench-report: tools
+	@[ -n "$(RUN)" ] || { echo "make: build/bench has no run; say RUN=DIRECTORY"; exit 1; }
+	@$(PYTHON) -m bench report $(RUN) $(REPORT_ARGS)
+
+bench-compare: tools
+	@[ -n "$(A)" ] && [ -n "$(B)" ] || { echo "make: say A=DIRECTORY and B=DIRECTORY of two runs"; exit 1; }
+	@$(PYTHON) -m bench compare $(A) $(B) $(COMPARE_ARGS)
 
 smoketest: debs
 	@$(PYTHON) -m lab.smoketest $(DEBS)/*.deb

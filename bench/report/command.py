@@ -1,0 +1,52 @@
+"""``python3 -m bench report RUN``: writes the report of a run into its directory."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from bench.report import build, summary
+from bench.results import ResultsError, load
+
+DOCS = Path("docs")
+PLOT = "images/benchmark.svg"
+
+
+def write(path: Path, text: str) -> Path:
+    """Write a file; a reader sees the old one or the new one."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    partial = path.with_name(f".{path.name}.partial")
+    partial.write_text(text)
+    os.replace(partial, path)
+    return path
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Entry point."""
+    parser = argparse.ArgumentParser(prog="python3 -m bench report", description="The report of a run: page, summary, plot.")
+    parser.add_argument("run", type=Path, help="a run's directory, or its results.json")
+    parser.add_argument("--to", type=Path, help="directory to write to (default: report/ beside results.json)")
+    parser.add_argument("--docs", action="store_true", help="also write docs/benchmark.md and its plot, which the README shows")
+    options = parser.parse_args(arguments)
+    try:
+        run = load(options.run)
+    except ResultsError as error:
+        print(f"bench report: {error}", file=sys.stderr)
+        return 1
+    if options.docs and build.is_synthetic(run):
+        print(f"bench report: {options.run} was not measured, so the documentation does not get it; leave out --docs", file=sys.stderr)
+        return 1
+    to = options.to or (options.run if options.run.is_dir() else options.run.parent) / "report"
+    plot = summary.plot(run)
+    print(write(to / "index.html", build.page(run)))
+    print(write(to / "summary.md", summary.markdown(run, "scaling.svg" if plot else None)))
+    if plot:
+        print(write(to / "scaling.svg", plot))
+    if options.docs:
+        print(write(DOCS / "benchmark.md", summary.markdown(run, PLOT if plot else None)))
+        if plot:
+            print(write(DOCS / PLOT, plot))
+    return 0

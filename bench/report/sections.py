@@ -1,0 +1,322 @@
+"""From the scenarios of a run to the page's sections. Pure but for drawing."""
+
+from __future__ import annotations
+
+import itertools
+import statistics
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+from matplotlib.figure import Figure
+
+from bench import figures
+from bench.report import field, flame, plots, svg, verdict, words
+from bench.report.panels import Panel, panels
+from bench.report.view import Block, Cell, Section, Table, unavailable
+from bench.results import Row, Run, Scenario
+
+ORDER = (
+    "scaling", "throughput", "forwarded", "latency", "stalls", "evenness", "memory", "transfer-1gb", "commit", "trusted-path", "profile",
+)  # fmt: skip
+TIMELINE = "Traffic over time, one strip per subject; the event is at 0. The table has the longest gap."
+HOTTEST = 15  # functions in the table beside a flame graph
+
+
+def sections(run: Run) -> list[Section]:
+    """All of them, in the page's order."""
+    return [_section(run, scenario) for name in ORDER if (scenario := run.scenario(name))]
+
+
+def _section(run: Run, scenario: Scenario) -> Section:
+    blocks = list(BLOCKS.get(scenario.name, _generic)(run, scenario))
+    if scenario.name in field.TABLES:
+        blocks.append(_field(scenario.name))
+    commands: dict[str, list[str]] = {}
+    for row in scenario.rows:
+        known = commands.setdefault(row.subject, [])
+        known += [command for command in row.commands if command not in known]
+    return Section(
+        scenario.name, scenario.title, scenario.question, scenario.method, blocks,
+        [(subject, those) for subject, those in commands.items() if those],
+    )  # fmt: skip
+
+
+def _ids(scenario: Scenario) -> Iterator[str]:
+    return (f"plot-{scenario.name}-{number}" for number in itertools.count(1))
+
+
+def _field(name: str) -> Block:
+    caption, source, headers, rows = field.TABLES[name]
+    table = Table(caption, headers, [("", [Cell(text or "–") for text in row]) for row in rows])
+    return Block(caption, "", table, f"{source}. Other machines: only the proportions compare.")
+
+
+# -- bars or lines, for whatever a scenario measures
+
+
+def _generic(run: Run, scenario: Scenario) -> Iterator[Block]:
+    yield from _panels(scenario, panels(scenario.rows), _ids(scenario))
+
+
+def _panels(scenario: Scenario, those: Sequence[Panel], ids: Iterator[str]) -> Iterator[Block]:
+    for panel in those:
+        measured = [row for row in panel.rows if row.samples]
+        table = _panel_table(panel)
+        if not measured:
+            yield Block(panel.title, "", table)
+            continue
+        if panel.axis:
+            drawn = plots.lines(_lines(panel), panel.axis.replace("_", " "), panel.unit, ticks=_ticks(panel))
+        else:
+            drawn = plots.bars(bars(panel), f"{panel.unit}, {panel.better} is better")
+        yield Block(panel.title, _inline(drawn, next(ids), f"{scenario.title}. {panel.title}", table), table)
+
+
+def _inline(drawn: Figure, ident: str, title: str, table: Table | None) -> str:
+    said = "The table beside it has the same figures."
+    if table:
+        said = f"{', '.join(f'{cells[0].text}: {cells[1].text}' for _, cells in table.rows[:12])}. {said}"
+    return svg.inline(drawn, ident, title, said)
+
+
+def _reference(panel: Panel, test: Callable[[Row], bool]) -> Row | None:
+    return next((row for row in panel.rows if row.samples and test(row)), None)
+
+
+def bars(panel: Panel) -> list[plots.Bar]:
+    stock = _reference(panel, verdict.is_stock)
+    found = []
+    for row in panel.rows:
+        if row.samples:
+            note = words.times(figures.ratio(row.samples, stock.samples)) if stock and row is not stock and words.median(stock) else ""
+            bar = plots.Bar(panel.label(row), row.group, words.median(row), min(row.samples), max(row.samples), note)
+            found.append(bar)
+    return sorted(found, key=lambda bar: bar.value, reverse=panel.better == "higher")
+
+
+def _lines(panel: Panel) -> list[plots.Line]:
+    return [
+        plots.Line(
+            name, points[0][1].group, [(x, words.median(row)) for x, row in points],
+            [(min(row.samples), max(row.samples)) for _, row in points],
+        )
+        for name, points in panel.lines().items()
+    ]  # fmt: skip
+
+
+def _ticks(panel: Panel) -> list[float]:
+    return sorted({x for points in panel.lines().values() for x, _ in points}) if panel.axis else []
+
+
+def _panel_table(panel: Panel) -> Table:
+    raw = _reference(panel, lambda row: row.group == "raw")
+    stock = _reference(panel, verdict.is_stock)
+    headers = ["", f"median, {panel.unit}", "smallest–largest"]
+    wanted = (raw, stock) if panel.better == "higher" else (stock,)
+    references = [(f"to {row.subject}", row) for row in wanted if row and len(panel.rows) > 1]
+    headers += [name for name, _ in references]
+    rows = []
+    for row in panel.rows:
+        if row.unavailable:
+            rows.append(unavailable(panel.label(row), row.group, row.unavailable, len(headers)))
+            continue
+        ratios = [words.times(figures.ratio(row.samples, of.samples)) if row is not of else "1" for _, of in references]
+        cells = [panel.label(row), words.number(words.median(row)), words.spread(row.samples), *ratios]
+        rows.append((row.group, [Cell(text) for text in cells]))
+    return Table(panel.title, headers, rows)
+
+
+# -- what has a form of its own
+
+
+def _scaling(run: Run, scenario: Scenario) -> Iterator[Block]:
+    ids = _ids(scenario)
+    budgets = sorted({row.parameters.get("budget", 0) or 0 for row in scenario.rows}, key=float)
+    for budget in budgets:
+        by_engine = verdict.scaling(run, float(budget)) if budget else {
+            engine: of for engine, of in verdict.scaling(run).items() if not of[1].parameters.get("budget")
+        }  # fmt: skip
+        if by_engine:
+            share = f"each with {words.percent(float(budget))} of a core" if budget else "whole cores"
+            table = _scaling_table(by_engine, f"Scaling, {share}")
+            drawn = scaling_plot(by_engine)
+            note = f"T(N) / T(1) · efficiency, which is T(N) / (N T(1)). The field's curves: {field.SOURCE}."
+            yield Block(f"Throughput by instances, {share}", _inline(drawn, next(ids), f"Throughput by instances, {share}", table), table, note)
+    costs = verdict.floating_ip(run)
+    if costs:
+        yield Block("What the floating address costs", "", Table(
+            "Floating address", ("", "over it", "without it", "cost"),
+            [
+                (row.group, [
+                    Cell(row.subject), Cell(f"{words.number(words.median(row))} {row.unit}"),
+                    Cell(f"{words.number(words.median(other))} {other.unit}"), Cell(words.percent(max(cost, 0.0))),
+                ])
+                for row, other, cost in costs
+            ] + [("field", [Cell("GK41, 1G (field)"), Cell("441 Mbit/s"), Cell("541 Mbit/s"), Cell(words.percent(field.FLOATING_IP_COST))])],
+        ))  # fmt: skip
+    rest = [row for row in scenario.rows if row.metric not in ("throughput", "efficiency") or row.unavailable]
+    yield from _panels(scenario, panels(rest), ids)
+
+
+def scaling_plot(by_engine: dict[str, dict[int, Row]]) -> Figure:
+    """T(N) / T(1) of each engine beside the field's curves."""
+    last = max(8, *(max(of) for of in by_engine.values()))
+    entries = [
+        plots.Line(engine, next(iter(of.values())).group, sorted(verdict.gains(of).items()))
+        for engine, of in by_engine.items()
+    ]  # fmt: skip
+    entries += [
+        plots.Line(curve.name, group, sorted(curve.gain().items()))
+        for curve, group in zip(field.CURVES, ("field", "field2"), strict=True)
+    ]  # fmt: skip
+    entries.append(plots.Line("proportional", "ideal", [(1, 1), (last, last)]))
+    ticks = sorted({number for of in by_engine.values() for number in of} | {1, 2, 4, 8})
+    return plots.lines(entries, "instances", "throughput, one instance = 1", height=3.6, ticks=ticks)
+
+
+def _scaling_table(by_engine: dict[str, dict[int, Row]], caption: str) -> Table:
+    gains = {engine: verdict.gains(of) for engine, of in by_engine.items()}
+    numbers = sorted({number for of in by_engine.values() for number in of})
+    headers = ["instances", *by_engine, "MS-01 (field)", "GK41 (field)"]
+    rows = []
+    for number in numbers:
+        cells = [Cell(str(number))]
+        for engine, of in by_engine.items():
+            if number not in of:
+                cells.append(Cell("–"))
+                continue
+            gain = gains[engine][number]
+            cells.append(Cell(
+                f"{words.number(words.median(of[number]))}{words.NARROW}{of[number].unit}", _gain(gain, number),
+            ))  # fmt: skip
+        for curve in field.CURVES:
+            seen = curve.gain().get(number)
+            cells.append(Cell("–") if seen is None else Cell(_gain(seen, number)))
+        rows.append(("", cells))
+    return Table(caption, headers, rows)
+
+
+def _gain(gain: float, number: int) -> str:
+    return f"{words.times(gain)} · {gain / number:.2f}"
+
+
+def _evenness(run: Run, scenario: Scenario) -> Iterator[Block]:
+    ids = _ids(scenario)
+    measured = [row for row in scenario.rows if row.metric == "evenness"]
+    rest = [row for row in scenario.rows if row.metric != "evenness"]
+    for paths in sorted({int(row.parameters.get("paths", 0)) for row in measured}):
+        those = [row for row in measured if row.parameters.get("paths", 0) == paths]
+        numbers = sorted({int(row.parameters["flows"]) for row in those if "flows" in row.parameters})
+        expected = {number: figures.expected_evenness(number, paths) for number in numbers if paths}
+        by_weights: dict[str, list[Row]] = {}
+        for row in those:
+            by_weights.setdefault(f"{row.subject}, weights {row.parameters.get('weights', 'static')}", []).append(row)
+        entries = []
+        for name, of in by_weights.items():
+            points = sorted((float(row.parameters["flows"]), row) for row in of if row.samples and "flows" in row.parameters)
+            entries.append(plots.Line(
+                name, of[0].group, [(x, words.median(row)) for x, row in points], [(min(r.samples), max(r.samples)) for _, r in points],
+            ))  # fmt: skip
+        entries.append(plots.Line("by chance (balls in bins)", "ideal", sorted(expected.items())))
+        title = f"Largest to mean share over {paths} paths"
+        table = _evenness_table(title, by_weights, expected)
+        drawn = plots.lines(entries, "flows", "largest / mean share", ticks=numbers, log="x", zero=False)
+        yield Block(title, _inline(drawn, next(ids), title, table), table, "1 is even.")
+    yield from _panels(scenario, panels(rest), ids)
+
+
+def _evenness_table(title: str, by_weights: Mapping[str, Sequence[Row]], expected: Mapping[int, float]) -> Table:
+    rows = []
+    for number in sorted(expected):
+        cells = [Cell(str(number))]
+        for of in by_weights.values():
+            row = next((row for row in of if row.parameters.get("flows") == number), None)
+            if row is None or row.unavailable:
+                cells.append(Cell("–", row.unavailable or "" if row else ""))
+            else:
+                cells.append(Cell(f"{words.median(row):.2f}", words.spread(row.samples)))
+        rows.append(("", [*cells, Cell(f"{expected[number]:.2f}")]))
+    return Table(title, ("flows", *by_weights, "by chance"), rows)
+
+
+def _latency(run: Run, scenario: Scenario) -> Iterator[Block]:
+    ids = _ids(scenario)
+    for panel in panels(scenario.rows):
+        having = [row for row in panel.rows if row.distribution]
+        if not having:
+            yield from _panels(scenario, [panel], ids)
+            continue
+        rows = []
+        for row in panel.rows:
+            if row.unavailable or not row.distribution:
+                rows.append(unavailable(panel.label(row), row.group, row.unavailable or "no distribution was kept", 5))
+                continue
+            shares = [figures.percentile(row.distribution, share) for share in (0.5, 0.9, 0.99)]
+            cells = [panel.label(row), *map(words.number, [*shares, max(row.distribution)])]
+            rows.append((row.group, [Cell(text) for text in cells]))
+        table = Table(panel.title, ("", f"p50, {panel.unit}", "p90", "p99", "worst"), rows)
+        drawn = plots.distribution({panel.label(row): (row.group, row.distribution or ()) for row in having}, panel.unit)
+        yield Block(panel.title, _inline(drawn, next(ids), panel.title, table), table)
+
+
+def _stalls(run: Run, scenario: Scenario) -> Iterator[Block]:
+    ids = _ids(scenario)
+    yield from _panels(scenario, panels(scenario.rows), ids)
+    by_event: dict[str, list[Row]] = {}
+    for row in scenario.rows:
+        if row.timeline:
+            by_event.setdefault(str(row.parameters.get("event", row.metric)), []).append(row)
+    for event, those in by_event.items():
+        labels = {row.subject if row.subject not in [o.subject for o in those if o is not row] else _full(row): row for row in those}
+        unit = str(those[0].parameters.get("timeline_unit", "packets/s"))
+        drawn = plots.timelines({label: (row.group, row.timeline or ()) for label, row in labels.items()}, unit)
+        title = f"{words.capital(event)}: traffic over time"
+        rows = [
+            (row.group, [Cell(label), Cell(f"{gap(row.timeline or ()):.2f} s"), Cell(_range(row))]) for label, row in labels.items()
+        ]
+        table = Table(title, ("", "longest gap", "seconds shown"), rows)
+        yield Block(title, svg.inline(drawn, next(ids), title, TIMELINE), table, "A gap is a time with less than half of the traffic before it.")
+
+
+def _full(row: Row) -> str:
+    return ", ".join([row.subject, row.metric, *(words.condition(name, value) for name, value in row.parameters.items())])
+
+
+def gap(timeline: Sequence[tuple[float, float]]) -> float:
+    """The longest time after the event, in seconds, with less than half of the median before it."""
+    before = [value for second, value in timeline if second < 0]
+    after = [(second, value) for second, value in timeline if second >= 0]
+    least = statistics.median(before or [value for _, value in after] or [0.0]) / 2
+    longest, began = 0.0, None
+    for second, value in after:
+        if value >= least:
+            began = None
+            continue
+        began = second if began is None else began
+        following = next((later for later, _ in after if later > second), second)
+        longest = max(longest, following - began)
+    return longest
+
+
+def _range(row: Row) -> str:
+    times = [second for second, _ in row.timeline or ()]
+    return f"{min(times):g} to {max(times):g}"
+
+
+def _profile(run: Run, scenario: Scenario) -> Iterator[Block]:
+    ids = _ids(scenario)
+    yield from _panels(scenario, panels(scenario.rows), ids)
+    for row in scenario.rows:
+        if not row.stacks:
+            continue
+        root = flame.parse(row.stacks)
+        title = f"Where {row.subject} spends its time"
+        table = Table(f"{title}: hottest functions", ("function", "itself", "with callees"), [
+            ("", [Cell(name), Cell(words.percent(own)), Cell(words.percent(total))]) for name, own, total in flame.hottest(root, HOTTEST)
+        ])  # fmt: skip
+        note = "Width is the share of samples; callers are below. Blue frames are the kernel's."
+        yield Block(title, flame.render(root, next(ids), title), table, note, wide=True)
+
+
+BLOCKS: dict[str, Callable[[Run, Scenario], Iterator[Block]]] = {
+    "scaling": _scaling, "evenness": _evenness, "latency": _latency, "stalls": _stalls, "profile": _profile,
+}  # fmt: skip

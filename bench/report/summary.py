@@ -1,0 +1,57 @@
+"""The summary in Markdown, and the plot for the README."""
+
+from __future__ import annotations
+
+from bench.report import build, plots, sections, svg, verdict, words
+from bench.report.panels import panels
+from bench.report.view import Cell, Table
+from bench.results import Run
+
+
+def markdown(run: Run, plot: str | None) -> str:
+    """Verdict, goals, throughput and what is not available; ``plot`` is the address of the plot."""
+    lines = ["# Benchmark", ""]
+    if build.is_synthetic(run):
+        lines += ["**Invented figures: nothing was measured.**", ""]
+    lines += [f"{build.machine_line(run)}; {build.day(run)}{', a quick run' if run.settings.quick else ''}.", ""]
+    lines += [sentence for line in verdict.headline(run) for sentence in (line, "")]
+    if plot:
+        lines += [f"![Throughput by number of instances, beside what the field measured]({plot})", ""]
+    lines += ["## Goals", "", *table(build.goals(run)), ""]
+    ratios = build.ratios(run)
+    if ratios:
+        lines += [f"## {ratios.caption}", "", *table(ratios), "", build.RATIOS_NOTE, ""]
+    missing = build.missing(run)
+    if missing.rows:
+        lines += ["## Not available", "", *table(missing), ""]
+    versions = ", ".join(f"{name} {of}" for name, of in sorted(run.versions.items()))
+    lines += ["## Method", "", build.METHOD, "", f"Versions: {versions}.", ""]
+    return "\n".join(lines)
+
+
+def table(shown: Table) -> list[str]:
+    """A table of Markdown; a cell that spans columns leaves the others empty."""
+    lines = [_line([Cell(header) for header in shown.headers]), _line([Cell("---")] * len(shown.headers))]
+    for _, cells in shown.rows:
+        wide = [part for cell in cells for part in (cell, *[Cell("")] * (cell.span - 1))]
+        lines.append(_line(wide))
+    return lines
+
+
+def _line(cells: list[Cell]) -> str:
+    texts = [f"{cell.text} ({cell.small})" if cell.small else cell.text for cell in cells]
+    return "| " + " | ".join(text.replace("|", r"\|").replace(words.NARROW, " ") for text in texts) + " |"
+
+
+def plot(run: Run) -> str | None:
+    """Scaling beside the field's curves as a file of its own, or bars of throughput; None when the run has neither."""
+    by_engine = verdict.scaling(run, verdict.BUDGET) or verdict.scaling(run)
+    title = "Throughput by number of instances"
+    if by_engine:
+        return svg.standalone(svg.inline(sections.scaling_plot(by_engine), "plot", title, "Each curve is 1 at one instance."))
+    title = "Throughput"
+    having = [row for row in verdict.rows(run, "throughput") if row.metric == "throughput" and row.parameters.get("traffic") == "tcp-16"]
+    found = [sections.bars(panel) for panel in panels(having)]
+    if not any(found):
+        return None
+    return svg.standalone(svg.inline(plots.bars(found[0], having[0].unit), "plot", title, "Bars of all subjects."))

@@ -1,0 +1,167 @@
+"""What a run comes to: the goals with what was measured for each, ratios to the raw link and to one ZeroTier. Pure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from bench import figures
+from bench.report import field, words
+from bench.results import Row, Run
+
+BUDGET = 0.1  # of a core for each instance, at which efficiency has goals
+EFFICIENCY = {4: 0.95, 8: 0.90}  # at least
+FLOATING_IP = 0.01  # at most, as a share of the throughput
+FLOWS, PATHS = 64, 4
+EVENNESS = {"static": 1.25, "auto": 1.05}  # largest to mean share, at most
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A goal and what was measured. ``met`` is None where nothing was; ``why`` then says why, if that is known."""
+
+    what: str
+    goal: str
+    measured: str
+    met: bool | None
+    field: str = ""
+    why: str = ""
+
+
+def rows(run: Run, scenario: str) -> tuple[Row, ...]:
+    """Rows of a scenario; none when the run does not have it."""
+    found = run.scenario(scenario)
+    return found.rows if found else ()
+
+
+def scaling(run: Run, budget: float | None = None) -> dict[str, dict[int, Row]]:
+    """Measured throughput by engine and number of instances; the budget is that of the run if there is but one."""
+    found: dict[str, dict[int, Row]] = {}
+    for row in rows(run, "scaling"):
+        number = row.parameters.get("instances")
+        if row.metric != "throughput" or not row.samples or row.parameters.get("floating_ip") or not isinstance(number, int):
+            continue
+        if budget is not None and row.parameters.get("budget") != budget:
+            continue
+        found.setdefault(str(row.parameters.get("engine", row.subject)), {})[number] = row
+    return {engine: dict(sorted(by_number.items())) for engine, by_number in found.items() if 1 in by_number}
+
+
+def gains(by_number: dict[int, Row]) -> dict[int, float]:
+    """T(N) / T(1)."""
+    alone = words.median(by_number[1])
+    return {number: words.median(row) / alone if alone else math.nan for number, row in by_number.items()}
+
+
+def floating_ip(run: Run) -> list[tuple[Row, Row, float]]:
+    """(over the floating address, the same without it, what that costs as a share)."""
+    found = []
+    those = [row for row in rows(run, "scaling") if row.metric == "throughput" and row.samples]
+    for row in those:
+        if row.parameters.get("floating_ip"):
+            rest = {name: value for name, value in row.parameters.items() if name != "floating_ip"}
+            for other in those:
+                if rest == {name: value for name, value in other.parameters.items() if name != "floating_ip"} and other is not row:
+                    found.append((row, other, 1 - figures.ratio(row.samples, other.samples)))
+    return found
+
+
+def _why(those: Sequence[Row]) -> str:
+    return next((row.unavailable for row in those if row.unavailable), "")
+
+
+def claims(run: Run) -> list[Claim]:
+    """Every goal, in the order in which a reader asks."""
+    found = []
+    by_engine = scaling(run, BUDGET)
+    for number, least in EFFICIENCY.items():
+        what = f"{number} instances, each with {words.percent(BUDGET)} of a core: throughput to {number} x that of one"
+        values = {engine: figures.efficiency({n: words.median(row) for n, row in of.items()}) for engine, of in by_engine.items()}
+        known = {engine: of[number] for engine, of in values.items() if number in of}
+        said = ", ".join(f"{value:.2f} ({engine})" for engine, value in known.items())
+        seen = field.MS01.gain().get(number)
+        theirs = f"{seen / number:.2f} on MS-01" if seen else ""
+        met = all(value >= least for value in known.values()) if known else None
+        found.append(Claim(what, f"at least {least:.2f}", said, met, theirs, _why(rows(run, "scaling"))))
+    costs = [(row, cost) for row, _, cost in floating_ip(run)]
+    found.append(Claim(
+        "what the floating address costs", f"at most {words.percent(FLOATING_IP)}",
+        ", ".join(f"{words.percent(max(cost, 0.0))} ({row.subject})" for row, cost in costs),
+        all(cost <= FLOATING_IP for _, cost in costs) if costs else None, words.percent(field.FLOATING_IP_COST),
+        _why([row for row in rows(run, "scaling") if row.parameters.get("floating_ip")]),
+    ))  # fmt: skip
+    for weights, most in EVENNESS.items():
+        those = [
+            row for row in rows(run, "evenness")
+            if row.parameters.get("weights") == weights and (row.parameters.get("flows"), row.parameters.get("paths")) == (FLOWS, PATHS)
+        ]  # fmt: skip
+        known_rows = [row for row in those if row.samples]
+        found.append(Claim(
+            f"{FLOWS} flows over {PATHS} paths, weights {weights}: largest to mean share", f"at most {most:.2f}",
+            ", ".join(f"{words.median(row):.2f}" for row in known_rows),
+            all(words.median(row) <= most for row in known_rows) if known_rows else None, "", _why(those),
+        ))  # fmt: skip
+    return found
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """A subject under one traffic, to the raw link and to one ZeroTier in the same run; nan where a reference is missing."""
+
+    row: Row
+    to_raw: float
+    to_stock: float
+
+
+def is_stock(row: Row) -> bool:
+    """Whether this is one ZeroTier as it comes."""
+    return row.group == "stock" and row.parameters.get("instances", 1) == 1 and not row.parameters.get("multicore")
+
+
+def comparisons(those: Sequence[Row], metric: str = "throughput") -> dict[str, dict[str, Comparison]]:
+    """By subject and traffic, in the order of the rows; unavailable rows too."""
+    measured = [row for row in those if row.metric == metric]
+    reference: dict[tuple[str, str], Row] = {}
+    tests: dict[str, Callable[[Row], bool]] = {"raw": lambda row: row.group == "raw", "stock": is_stock}
+    for kind, test in tests.items():
+        for row in measured:
+            if row.samples and test(row):
+                reference.setdefault((kind, str(row.parameters.get("traffic", ""))), row)
+    found: dict[str, dict[str, Comparison]] = {}
+    for row in measured:
+        traffic = str(row.parameters.get("traffic", ""))
+        to = [
+            figures.ratio(row.samples, reference[kind, traffic].samples) if row.samples and (kind, traffic) in reference else math.nan
+            for kind in tests
+        ]  # fmt: skip
+        found.setdefault(row.subject, {})[traffic] = Comparison(row, *to)
+    return found
+
+
+def headline(run: Run) -> list[str]:
+    """Sentences that say what the run comes to; none when it has no throughput."""
+    by_subject = comparisons(rows(run, "throughput"))
+    said = []
+    for traffic in ("tcp-16", "tcp-1"):
+        having = [of[traffic] for of in by_subject.values() if traffic in of and of[traffic].row.samples]
+        ours = max((one for one in having if one.row.group == "ours"), key=lambda one: words.median(one.row), default=None)
+        if ours is None:
+            continue
+        parts = []
+        if math.isfinite(ours.to_stock):
+            parts.append(f"{ours.to_stock:.1f} times one ZeroTier")
+        peer = max((one for one in having if one.row.group == "peer"), key=lambda one: words.median(one.row), default=None)
+        if peer is not None:
+            parts.append(f"{figures.ratio(ours.row.samples, peer.row.samples):.1f} times {peer.row.subject}, the fastest other VPN")
+        if math.isfinite(ours.to_raw):
+            parts.append(f"{words.percent(ours.to_raw)} of the raw link")
+        amount = f"{words.number(words.median(ours.row))}{words.NARROW}{ours.row.unit}"
+        tail = f": {' and '.join([', '.join(parts[:-1]), parts[-1]] if len(parts) > 1 else parts)}" if parts else ""
+        said.append(f"{words.TRAFFIC[traffic]}: {ours.row.subject} carries {amount}{tail}.")
+    known = [claim for claim in claims(run) if claim.met is not None]
+    if known:
+        met = sum(bool(claim.met) for claim in known)
+        said.append(f"{met} of {len(known)} goals that were measured are met.")
+    return said
+
