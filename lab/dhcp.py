@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import ipaddress
 import subprocess
-from typing import TYPE_CHECKING
 
+from lab.machine import Machine
 from lab.process import LabError, run, wait
-
-if TYPE_CHECKING:
-    from lab.router import Router
 
 LEASE = 120  # seconds, the shortest that dnsmasq gives; clients renew after half of it
 FIRST, LAST = 100, 199  # hosts of the prefix that leases come from
@@ -66,7 +63,7 @@ class DhcpServer:
             self._process.communicate()
 
 
-def start_client(router: Router, device: str = "eth0") -> None:
+def start_client(router: Machine, device: str = "eth0") -> None:
     """Let a router ask for its address itself, now and after each boot; static addresses have to go before."""
     router.write("/etc/systemd/system/dhclient@.service", _UNIT)
     router.run(["systemctl", "daemon-reload"])
@@ -74,7 +71,7 @@ def start_client(router: Router, device: str = "eth0") -> None:
     router.run(["systemctl", "restart", f"dhclient@{device}"])
 
 
-def leased(router: Router, prefix: str, device: str = "eth0") -> str:
+def leased(router: Machine, prefix: str, device: str = "eth0") -> str:
     """The address that a router has out of ``prefix``; empty while there is none."""
     network = ipaddress.ip_network(prefix)
     links = router.json(["ip", "-4", "-j", "address", "show", "dev", device]) or []
@@ -82,6 +79,6 @@ def leased(router: Router, prefix: str, device: str = "eth0") -> str:
     return next((address for address in found if ipaddress.ip_address(address) in network), "")
 
 
-def leases(router: Router, device: str = "eth0") -> int:
+def leases(router: Machine, device: str = "eth0") -> int:
     """How many leases a router's client has had, renewed ones too."""
     return router.read(f"/var/lib/dhcp/dhclient.{device}.leases").count("lease {")

@@ -7,14 +7,11 @@ import subprocess
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from lab.dhcp import DhcpServer, leased, start_client
 from lab.impair import Impairment, Relay, kernel_has_netem
+from lab.machine import Machine
 from lab.process import LabError, run, wait
-
-if TYPE_CHECKING:
-    from lab.router import Router
 
 PREFIX4, PREFIX6 = "198.51.100", "2001:db8:0:1::"
 _LENGTHS = {4: 24, 6: 64}
@@ -104,7 +101,7 @@ class Underlay:
             self.detach(router)
             del self._homes[router]
 
-    def renumber(self, router: Router, family: int, address: str) -> None:
+    def renumber(self, router: Machine, family: int, address: str) -> None:
         """Give a router another underlay address of a family, without a length, and take the others of it away."""
         namespace = self._namespaces[router.name]
         show = ["ip", "-n", namespace, "-j", f"-{family}", "addr", "show", "dev", "eth0", "scope", "global"]
@@ -123,7 +120,7 @@ class Underlay:
             router.underlay6 = address
 
     @contextmanager
-    def dhcp(self, *routers: Router, renew: int | None = None) -> Iterator[DhcpServer]:
+    def dhcp(self, *routers: Machine, renew: int | None = None) -> Iterator[DhcpServer]:
         """Serve IPv4 addresses of the underlay, from 198.51.100.100 on; ``routers`` give up their own and ask for one.
 
         They renew it after ``renew`` seconds, half of the lease unless given.

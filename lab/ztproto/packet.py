@@ -13,8 +13,7 @@ from cryptography.hazmat.primitives.poly1305 import Poly1305
 from lab.ztproto.crypto import Secret, salsa12, xor
 
 HELLO, ERROR, OK, WHOIS, RENDEZVOUS, ECHO = 0x01, 0x02, 0x03, 0x04, 0x05, 0x08
-MULTICAST_LIKE, NETWORK_CREDENTIALS, NETWORK_CONFIG_REQUEST, NETWORK_CONFIG = 0x09, 0x0A, 0x0B, 0x0C
-MULTICAST_GATHER = 0x0D
+MULTICAST_LIKE, NETWORK_CONFIG_REQUEST, NETWORK_CONFIG, MULTICAST_GATHER = 0x09, 0x0B, 0x0C, 0x0D
 NOT_FOUND, ACCESS_DENIED = 0x03, 0x07  # codes of an ERROR
 
 HEAD, FRAGMENT_HEAD = 28, 16  # bytes: packet id 8, destination 5, source 5, flags 1, MAC 8, verb 1

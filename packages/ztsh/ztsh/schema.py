@@ -68,7 +68,6 @@ class Node:
     error: str = ""
     valueless: bool = False
     multi: bool = False
-    hidden: bool = False
     secret: bool = False
     default: str | None = None
     children: dict[str, Node] = field(default_factory=dict)
@@ -147,7 +146,7 @@ def _properties(node: Node, element: Element) -> None:
     node.constraints = tuple(c for item in element.findall("constraint") for c in _constraints(item))
     node.groups = tuple(tuple(_constraints(item)) for item in element.findall("constraintGroup"))
     node.error = element.findtext("constraintErrorMessage", "")
-    for flag in ("valueless", "multi", "hidden", "secret"):
+    for flag in ("valueless", "multi", "secret"):
         setattr(node, flag, element.find(flag) is not None)
 
 
