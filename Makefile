@@ -14,6 +14,8 @@
 # make iso-vyos             a VyOS image with all of it; BRANCH=rolling|circinus|sagitta (docs/vyos.md)
 # make vyos-packages        an apt repository for it, built from checkouts of VyOS's sources; SOURCES=DIR PACKAGES=DIR VYOS_BUILD=DIR
 # make lab                  two routers to work in by hand
+# make bench                the product beside what one would pick instead; QUICK=1 in 5 minutes; NAME= goes on with a run;
+#                           SCENARIOS=throughput,scaling SUBJECTS="wireguard-go,ztnode x 4" ROUNDS=3 SECONDS=4 ZEROTIER_ONE=/path
 # make bench-engines        ENGINES="/path/zerotier-one ztnode": throughput of one instance of each
 # make bench-shell          start of the shell and its own share of a commit
 # make bench-faults         what flows notice when a path dies: docs/faults.md, over 20 runs of each kind of death
@@ -38,7 +40,7 @@ TOOLS := $(shell cat lab/host-packages.txt) build-essential cppcheck debhelper d
 export PYTHONPATH := python:packages/ztsh:.
 export PYTHONDONTWRITEBYTECODE := 1
 
-.PHONY: bench-uplinks changelogs check demo test test-attack test-faults smoketest reference check-vyos-interface debs lab fuzz bench-engines bench-shell bench-faults bench-roaming bench-probes bench-chaos bench-report bench-compare iso iso-vyos vyos-packages check-iso test-image tools clean check-root
+.PHONY: bench bench-peers bench-uplinks changelogs check demo test test-attack test-faults smoketest reference check-vyos-interface debs lab fuzz bench-engines bench-shell bench-faults bench-roaming bench-probes bench-chaos bench-report bench-compare iso iso-vyos vyos-packages check-iso test-image tools clean check-root
 
 check-root:
 	@[ "$$(id -u)" = 0 ] || { echo "make: this needs root; use sudo"; exit 1; }
@@ -105,6 +107,15 @@ test-faults: debs
 
 test-attack: debs
 	ATTACK=long SECONDS=$(SECONDS) SEED=$(SEED) ENGINE=$(ENGINE) $(PYTHON) -m pytest $(PYTEST_ARGS) tests/attack tests/ztsh/test_properties.py
+
+# What it compares with: Debian's packages, Go modules and crates at pinned versions, built once.
+bench-peers: tools
+	@bench/peers/build build/bench/peers
+
+bench: debs bench-peers
+	@$(PYTHON) -m bench.run $(if $(QUICK),--quick) $(if $(NAME),--name $(NAME)) $(if $(SCENARIOS),--scenarios "$(SCENARIOS)") \
+		$(if $(SUBJECTS),--subjects "$(SUBJECTS)") $(if $(ROUNDS),--rounds $(ROUNDS)) $(if $(filter command line environment,$(origin SECONDS)),--seconds $(SECONDS)) \
+		$(if $(ZEROTIER_ONE),--zerotier-one $(ZEROTIER_ONE)) $(DEBS)/*.deb
 
 bench-engines: debs
 	@rm -rf build/engine && dpkg -x $(wildcard $(DEBS)/ztnode_*.deb) build/engine

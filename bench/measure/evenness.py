@@ -1,0 +1,41 @@
+"""How evenly equal flows of hosts behind the routers spread over the paths.
+
+Every instance has a share of a core, so that paths can be full. What they carry together is measured with greedy flows;
+then each flow sends an equal part of most of that, and the bytes of the last seconds count, when weights had time to move
+flows.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+
+from bench.budget import limited
+from bench.figures import evenness
+from bench.measure.common import Context, Reading
+from bench.results import Parameter
+from bench.traffic import Kind, Senders, carry
+from lab.scenario import member_bytes, shares
+
+
+def measure(context: Context) -> Iterator[Reading]:
+    """All numbers of flows, one after the other."""
+    wanted = context.parameters
+    router = context.site.near
+    with context.link(lans=True) as link, limited(link.pids, wanted["budget"]):
+        context.lans[0].reach(context.lans[1].address)
+        capacity = carry("tcp-64", context.hosts, wanted["alone"]).mbit
+        for flows in wanted["flows"]:
+            rate = wanted["load"] * capacity / flows
+            kind = Kind(flows, min(4, flows))
+            senders = Senders(kind, *context.hosts, context.seconds, rate)
+            try:
+                time.sleep(context.seconds - wanted["last"])  # the last seconds are what is measured
+                before = member_bytes(router)
+                mbit, _ = senders.end()
+                after = member_bytes(router)
+            finally:
+                senders.kill()
+            parameters: dict[str, Parameter] = {"flows": flows, "budget": wanted["budget"], "load": wanted["load"]}
+            yield context.main(evenness(list(shares(before, after).values())), parameters, senders.commands)
+            yield Reading(parameters, "carried of offered", "%", "higher", mbit / (rate * flows) * 100)

@@ -1,0 +1,105 @@
+"""Traffic between the routers and between hosts behind them, and 1 GB of random data."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterator, Sequence
+
+from bench.ends import End, cost, stop
+from bench.measure.common import Context, Reading
+from bench.peers.common import Link
+from bench.results import Parameter
+from bench.traffic import KINDS, carry
+from lab.process import LabError
+
+GIGABYTE = 10**9
+PORT = 5001
+
+# Random data made before the clock starts, as a file that was compressed is; sent at once, confirmed by the receiver.
+_SEND = """
+import os, socket, sys, time
+source, target, port, size = sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
+block = os.urandom(1 << 24)
+sock = socket.create_connection((target, port), 10, (source, 0))
+sock.settimeout(120)
+begin, left = time.monotonic(), size
+while left:
+    part = min(left, len(block)); sock.sendall(memoryview(block)[:part]); left -= part
+sock.shutdown(socket.SHUT_WR)
+assert sock.recv(2) == b"ok"
+print(time.monotonic() - begin)
+"""
+_RECEIVE = """
+import socket, sys
+listener = socket.create_server((sys.argv[1], int(sys.argv[2])))
+sock, _ = listener.accept()
+left, buffer = int(sys.argv[3]), bytearray(1 << 20)
+while left and (got := sock.recv_into(buffer)): left -= got
+sock.sendall(b"no" if left else b"ok")
+"""
+
+
+def throughput(context: Context) -> Iterator[Reading]:
+    """All kinds of traffic of the scenario between the routers."""
+    with context.link() as link:
+        yield from _kinds(context, context.ends(link), link, {})
+
+
+def forwarded(context: Context) -> Iterator[Reading]:
+    """The same between hosts behind the routers, with and without receive offload on the routers' LANs."""
+    with context.link(lans=True) as link:
+        context.lans[0].reach(context.lans[1].address)
+        for gro in context.parameters["gro"]:
+            for lan in context.lans:
+                lan.set_gro(gro)
+            yield from _kinds(context, context.hosts, link, {"gro": gro})
+
+
+def _kinds(context: Context, ends: tuple[End, End], link: Link, more: dict[str, Parameter]) -> Iterator[Reading]:
+    for name in context.parameters["traffic"]:
+        parameters: dict[str, Parameter] = {"traffic": name, **more}
+        try:
+            carried = carry(name, ends, context.seconds, link.pids)
+        except LabError as error:
+            yield Reading(parameters, context.plan.metric, context.plan.unit, context.plan.better, failed=str(error))
+            continue
+        yield context.main(carried.mbit, parameters, (*link.commands, *carried.commands))
+        yield Reading(parameters, "cpu per Gbit", "CPU s", "lower", carried.cpu_per_gbit)
+        if link.pids:
+            yield Reading(parameters, "cpu per Gbit of the processes", "CPU s", "lower", carried.process_cpu_per_gbit)
+        if KINDS[name].udp:
+            yield Reading(parameters, "lost", "%", "lower", carried.lost * 100)
+            yield Reading(parameters, "packets", "kpps", "higher", carried.mbit * 1000 / 8 / KINDS[name].udp)
+
+
+def transfer(context: Context) -> Iterator[Reading]:
+    """1 GB of random data over one connection."""
+    size = int(context.parameters.get("bytes", GIGABYTE))
+    with context.link() as link:
+        before = cost(link.pids)
+        seconds = send(context.ends(link), size)
+        spent = cost(link.pids).since(before)
+        yield context.main(size * 8 / seconds / 1e6, {"bytes": size}, link.commands)
+        yield Reading({"bytes": size}, "duration", "s", "lower", seconds)
+        yield Reading({"bytes": size}, "cpu per Gbit", "CPU s", "lower", spent.machine / (size * 8 / 1e9))
+
+
+def send(ends: tuple[End, End], size: int) -> float:
+    """Seconds until the other end confirms that it has all of ``size`` random bytes."""
+    here, there = ends
+    server = there.place.popen(_python(_RECEIVE, [there.address, PORT, size]))
+    try:
+        there.place.listens(PORT)
+        client = here.place.popen(_python(_SEND, [here.address, there.address, PORT, size]), stdout=subprocess.PIPE)
+        try:
+            return float(client.communicate(timeout=300)[0])
+        except (ValueError, subprocess.TimeoutExpired):
+            raise LabError(f"{size} bytes to {there.address} did not arrive") from None
+        finally:
+            stop(client)
+    finally:
+        stop(server)
+
+
+def _python(program: str, arguments: Sequence[object]) -> list[str]:
+    return ["/usr/bin/python3", "-c", program, *map(str, arguments)]

@@ -1,0 +1,171 @@
+"""``make bench``: the product beside what a user would pick instead, on this machine, in one run.
+
+Two routers on an underlay; every subject makes its link between these two, is measured and takes it away. All subjects of a
+scenario have their turn in a round before the next round begins. Results are in build/bench/NAME/results.json after every
+step, so a run that was interrupted goes on with ``make bench NAME=…`` where it was.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from bench.ends import Site
+from bench.machine import machine, versions
+from bench.measure import MEASURES
+from bench.measure.common import Context, Reading
+from bench.peers.common import Unavailable
+from bench.plan import Step, left, load, only, steps, time_left
+from bench.record import add, unavailable, with_plans
+from bench.results import ResultsError, Run, Settings, save
+from bench.results import load as load_run
+from lab import Lab
+from lab.process import LabError
+
+TRIES = 2
+GUESS = 20.0  # seconds of a step before any was done
+DEFAULTS = {False: (3, 4.0), True: (1, 1.5)}  # rounds and seconds; quick or not
+
+
+def names(text: str) -> list[str]:
+    """Words between commas."""
+    return [word.strip() for word in text.split(",") if word.strip()]
+
+
+def parser() -> argparse.ArgumentParser:
+    """The command line."""
+    made = argparse.ArgumentParser(prog="bench.run", description=__doc__)
+    made.add_argument("debs", type=Path, nargs="+", help="our packages")
+    made.add_argument("--directory", type=Path, default=Path("build/bench"))
+    made.add_argument("--name", help="of the run; one that is there goes on where it was")
+    made.add_argument("--scenarios", type=names, default=[], metavar="NAME,…")
+    made.add_argument("--subjects", type=names, default=[], metavar="NAME,…", help='such as "wireguard-go,ours" or "ztnode x 4"')
+    made.add_argument("--rounds", type=int)
+    made.add_argument("--seconds", type=float, help="of one measurement, where its scenario has no time of its own")
+    made.add_argument("--quick", action="store_true", help="a few subjects, one round, short")
+    made.add_argument("--zerotier-one", help="path of zerotier-one, where it is not on PATH")
+    return made
+
+
+class Log:
+    """Lines for the terminal and the file ``log`` of the run."""
+
+    def __init__(self, path: Path) -> None:
+        self._file = path.open("a")
+
+    def __call__(self, line: str) -> None:
+        stamp = datetime.datetime.now().strftime("%H:%M:%S")
+        print(line, flush=True)
+        print(f"{stamp} {line}", file=self._file, flush=True)
+
+
+def progress(number: int, count: int, step: Step, remaining: float) -> str:
+    """What is done, by now, and the time left."""
+    minutes, seconds = divmod(round(remaining), 60)
+    return f"[{number}/{count}, {minutes}:{seconds:02d} left] {step.plan.name}, round {step.round + 1}: {step.subject.name}"
+
+
+def take(site: Site, step: Step, seconds: float) -> list[Reading]:
+    """All readings of one step. Raises :class:`Unavailable`, and :class:`LabError` when it fails."""
+    context = Context(site, step.plan, step.subject, step.plan.seconds or seconds, step.round)
+    with context.parts:
+        return list(MEASURES[step.plan.name](context))
+
+
+def attempt(site: Site, step: Step, seconds: float, log: Log) -> list[Reading]:
+    """As :func:`take`, again when it fails; what cannot be had, and what keeps failing, is a reading that says why."""
+    why = ""
+    for _ in range(TRIES):
+        try:
+            return take(site, step, seconds)
+        except Unavailable as reason:
+            return [unavailable(step.plan, str(reason))]
+        except (LabError, OSError, subprocess.SubprocessError, ValueError) as error:
+            why = f"it failed: {error}"
+            log(f"  {why}")
+    return [unavailable(step.plan, why)]
+
+
+def shown(readings: Sequence[Reading], metric: str) -> str:
+    """The scenario's metric, in a few words, for the progress display."""
+    words = [r.failed or f"{r.value:.4g} {r.unit}" for r in readings if r.metric == metric]
+    return "; ".join(words) or "; ".join(f"{r.metric} {r.value:.4g} {r.unit}" for r in readings[:6])
+
+
+def carry_out(todo: Sequence[Step], run: Run, site: Site, file: Path, log: Log) -> Run:
+    """Do all steps, and save after each."""
+    took: dict[tuple[str, str], float] = {}
+    gone: set[tuple[str, str]] = set()  # subjects that cannot be had: asked once
+    for number, step in enumerate(todo, start=1):
+        key = (step.plan.name, step.subject.name)
+        if key in gone:
+            continue
+        log(progress(number, len(todo), step, time_left(todo[number - 1 :], took, GUESS)))
+        begin = time.monotonic()
+        readings = attempt(site, step, run.settings.seconds, log)
+        took[step.plan.name, step.subject.kind] = time.monotonic() - begin
+        log(f"  {shown(readings, step.plan.metric)}")
+        if all(reading.failed for reading in readings):
+            gone.add(key)
+        run = add(run, step.plan, step.subject, readings)
+        save(run, file)
+    return run
+
+
+def begin(arguments: argparse.Namespace, file: Path, stock: str | None) -> Run:
+    """The run that goes on, or a new one. Raises :class:`ResultsError` when what is there cannot be gone on with."""
+    rounds, seconds = DEFAULTS[arguments.quick]
+    settings = Settings(arguments.rounds or rounds, arguments.seconds or seconds, arguments.quick)
+    here, programs = machine(), versions(arguments.directory / "peers", stock, arguments.debs)
+    if not file.exists():
+        started = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+        return Run(here, started, programs, settings)
+    run = load_run(file)
+    if run.machine != here:
+        raise ResultsError(f"{file} is of another machine or kernel; choose another NAME")
+    if run.settings.quick != settings.quick:
+        raise ResultsError(f"{file} is {'a quick run' if run.settings.quick else 'no quick run'}; choose another NAME")
+    return replace(run, versions=programs, settings=replace(run.settings, rounds=settings.rounds))
+
+
+def main(words: Sequence[str]) -> int:
+    """Measure; 0 when all steps were done, whatever they came to."""
+    arguments = parser().parse_args(words)
+    stock = arguments.zerotier_one or shutil.which("zerotier-one")
+    name = arguments.name or datetime.datetime.now().strftime("%Y-%m-%d-%H%M")
+    directory: Path = arguments.directory / name
+    directory.mkdir(parents=True, exist_ok=True)
+    file, log = directory / "results.json", Log(directory / "log")
+    try:
+        run = begin(arguments, file, stock)
+        plans = only(load(arguments.scenarios, arguments.quick), arguments.subjects)
+        run = with_plans(run, plans)
+        todo = left(steps(plans, run.settings.rounds), run)
+        log(f"{len(todo)} steps into {file}")
+        if todo:
+            programs = {"/usr/sbin/zerotier-one": Path(stock)} if stock else {}
+            with Lab(arguments.debs, programs=programs) as lab:
+                near, far = lab.add_routers(["R1", "R2"])
+                site = Site(lab, near, far, (arguments.directory / "peers").absolute(), stock and os.path.abspath(stock))
+                run = carry_out(todo, run, site, file, log)
+        save(run, file)
+    except (ResultsError, LabError) as error:
+        print(f"bench: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print(f"\nto go on: make bench NAME={name}{' QUICK=1' if arguments.quick else ''}", file=sys.stderr)
+        return 130
+    log(f"results: {file}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,182 @@
+"""Traffic between two ends, by iperf3 or iperf 2, and what came of it.
+
+Debian's iperf3 3.12 has one thread, so streams are spread over several processes; iperf 2 has threads of its own and
+is the cross-check.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+import subprocess
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from bench.ends import Cost, End, cost, stop
+from lab.process import LabError
+
+FIRST_PORT = 5201
+SLACK = 40.0  # seconds that a program may take longer than it was asked to
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of traffic; its streams are shared by so many processes in each direction."""
+
+    streams: int
+    processes: int = 1
+    both: bool = False  # both ways at once: ``streams`` each way, and the sum counts
+    udp: int = 0  # bytes of a datagram; 0 is TCP
+    program: str = "iperf3"
+
+
+KINDS: Mapping[str, Kind] = {
+    "tcp-1": Kind(1),
+    "tcp-8": Kind(8, 2),
+    "tcp-16": Kind(16, 4),
+    "tcp-32": Kind(32, 4),
+    "tcp-64": Kind(64, 4),
+    "bidir": Kind(4, 1, both=True),
+    "udp-1200": Kind(1, udp=1200),
+    "udp-64": Kind(1, udp=64),
+    "tcp-16 iperf2": Kind(16, program="iperf2"),
+}
+
+
+@dataclass(frozen=True)
+class Carried:
+    """What traffic came to: received Mbit/s, share lost (UDP), CPU over its time, and the commands of the sender."""
+
+    mbit: float
+    lost: float
+    seconds: float
+    cost: Cost
+    commands: tuple[str, ...]
+
+    @property
+    def cpu_per_gbit(self) -> float:
+        """CPU seconds of the whole machine for each Gbit that was received."""
+        return self.cost.machine / (self.mbit * self.seconds / 1000)
+
+    @property
+    def process_cpu_per_gbit(self) -> float:
+        """The same of the subject's processes alone."""
+        return self.cost.processes / (self.mbit * self.seconds / 1000)
+
+
+def client_commands(kind: Kind, target: str, source: str, seconds: float, rate_mbit: float = 0) -> list[list[str]]:
+    """The senders' commands; process N speaks with the server on port 5201 + N. ``rate_mbit`` limits every stream."""
+    if kind.program == "iperf2":
+        command = ["iperf", "-c", target, "-B", source, "-P", str(kind.streams), "-t", f"{seconds:g}", "-f", "m"]
+        return [[*command, "-p", str(FIRST_PORT)]]
+    streams = kind.streams // kind.processes
+    commands = []
+    for number in range(kind.processes * (2 if kind.both else 1)):
+        command = ["iperf3", "-J", "-c", target, "-B", source, "-p", str(FIRST_PORT + number), "-t", f"{seconds:g}"]
+        command += ["-P", str(streams)] if streams > 1 else []
+        command += ["-u", "-l", str(kind.udp), "-b", "0"] if kind.udp else []
+        command += ["-b", f"{rate_mbit:g}M"] if rate_mbit and not kind.udp else []
+        command += ["-R"] if number >= kind.processes else []
+        commands.append(command)
+    return commands
+
+
+def received(report: Mapping[str, Any]) -> tuple[float, float]:
+    """Received Mbit/s and share of lost datagrams of an iperf3 report. Raises :class:`LabError` with iperf3's own words."""
+    if "error" in report:
+        raise LabError(f"iperf3: {report['error']}")
+    end = report["end"]
+    whole = end.get("sum_received") or end["sum"]
+    lost = float(end.get("sum", {}).get("lost_percent") or 0) / 100
+    return float(whole["bits_per_second"]) / 1e6, lost
+
+
+def received_iperf2(text: str) -> float:
+    """Received Mbit/s out of what a server of iperf 2 prints with ``-f m``: the sum, or its only stream."""
+    found = re.findall(r"^\[(SUM|\s*\d+)\].*?([\d.]+) Mbits/sec", text, re.MULTILINE)
+    sums = [float(rate) for name, rate in found if name == "SUM"]
+    if not found:
+        raise LabError(f"iperf 2 printed no rate: {text[-200:]!r}")
+    return sums[-1] if sums else float(found[-1][1])
+
+
+class Senders:
+    """Traffic that runs; :meth:`end` waits for it."""
+
+    def __init__(self, kind: Kind, here: End, there: End, seconds: float, rate_mbit: float = 0) -> None:
+        self._kind, self._seconds = kind, seconds
+        self._commands = client_commands(kind, there.address, here.address, seconds, rate_mbit)
+        self._servers: list[subprocess.Popen[str]] = []
+        self._clients: list[subprocess.Popen[str]] = []
+        pipe = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
+        try:
+            for number in range(len(self._commands)):
+                port = FIRST_PORT + number
+                server = ["iperf3", "-s", "-1", "-B", there.address, "-p", str(port)]
+                if kind.program == "iperf2":
+                    server = ["iperf", "-s", "-B", there.address, "-p", str(port), "-f", "m", "-P", str(kind.streams)]
+                self._servers.append(there.place.popen(server, **(pipe if kind.program == "iperf2" else {})))
+                there.place.listens(port)
+            self._clients = [here.place.popen(command, **pipe) for command in self._commands]
+        except BaseException:
+            self.kill()
+            raise
+
+    @property
+    def commands(self) -> tuple[str, ...]:
+        """What the senders run."""
+        return tuple(map(shlex.join, self._commands))
+
+    def end(self) -> tuple[float, float]:
+        """Wait for the end; received Mbit/s and share of lost datagrams."""
+        try:
+            limit = time.monotonic() + self._seconds + SLACK
+            texts = [client.communicate(timeout=max(1.0, limit - time.monotonic()))[0] for client in self._clients]
+            if self._kind.program == "iperf2":
+                return received_iperf2(self._servers[0].communicate(timeout=10)[0]), 0.0
+            return combine([_report(text) for text in texts])
+        except subprocess.TimeoutExpired:
+            raise LabError(f"{self.commands[0]}: not done after {self._seconds + SLACK:g} s") from None
+        finally:
+            self.kill()
+
+    def kill(self) -> None:
+        """Stop at once."""
+        for process in (*self._clients, *self._servers):
+            process.kill()
+            process.wait()
+            if process.stdout:
+                process.stdout.close()
+
+
+def combine(reports: Sequence[Mapping[str, Any]]) -> tuple[float, float]:
+    """Received Mbit/s of several processes together, and the mean share of lost datagrams."""
+    figures = [received(report) for report in reports]
+    return sum(rate for rate, _ in figures), sum(lost for _, lost in figures) / len(figures)
+
+
+def _report(text: str) -> dict[str, Any]:
+    try:
+        return dict(json.loads(text))
+    except ValueError:
+        raise LabError(f"iperf3 printed no report: {text[-200:]!r}") from None
+
+
+def carry(name: str, ends: tuple[End, End], seconds: float, pids: Sequence[int] = (), rate_mbit: float = 0) -> Carried:
+    """Send one kind of traffic for so long, and take what it costs meanwhile."""
+    senders = Senders(KINDS[name], *ends, seconds, rate_mbit)
+    before = cost(pids)
+    try:
+        mbit, lost = senders.end()
+        spent = cost(pids).since(before)
+    finally:
+        senders.kill()
+    if mbit <= 0:
+        raise LabError(f"nothing was received: {senders.commands[0]}")
+    return Carried(mbit, lost, seconds, spent, senders.commands)
+
+
+__all__ = ["KINDS", "Carried", "Kind", "Senders", "carry", "client_commands", "combine", "received", "received_iperf2", "stop"]

@@ -1,0 +1,147 @@
+"""Scenario files, the order of steps, and what a resumed run still has to do."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+
+from bench.measure import MEASURES
+from bench.measure.common import Reading
+from bench.peers import PEERS
+from bench.plan import Subject, left, load, only, parse, steps, time_left
+from bench.record import add, unavailable, with_plans
+from bench.results import Machine, ResultsError, Run, Settings, validate
+
+TEXT = """
+title = "T"
+question = "Q?"
+method = '''one
+two'''
+metric = "throughput"
+unit = "Mbit/s"
+better = "higher"
+subjects = [{ kind = "raw" }, { kind = "ours", engine = ["ztnode", "zerotier-one"], instances = [1, 4] }]
+[parameters]
+traffic = ["tcp-1", "tcp-16"]
+gro = true
+[quick]
+subjects = [{ kind = "raw" }]
+parameters = { traffic = ["tcp-1"] }
+"""
+EMPTY = Run(Machine("cpu", 2, (), "6.1", 1, ""), "2026-11-22T17:00:00+00:00", {}, Settings(2, 1.0, False))
+
+
+def test_lists_make_one_subject_of_each_entry():
+    plan = parse("throughput", TEXT)
+    assert [s.name for s in plan.subjects] == ["raw", "ztnode x 1", "ztnode x 4", "zerotier-one x 1", "zerotier-one x 4"]
+    assert plan.subjects[2] == Subject("ours", {"engine": "ztnode", "instances": 4})
+    assert [s.group for s in plan.subjects] == ["raw"] + ["ours"] * 4
+    assert plan.method == "one two"
+
+
+def test_a_quick_run_replaces_what_its_table_has():
+    plan = parse("throughput", TEXT, quick=True)
+    assert [s.name for s in plan.subjects] == ["raw"]
+    assert plan.parameters == {"traffic": ["tcp-1"], "gro": True}
+
+
+@pytest.mark.parametrize(
+    "text, sentence",
+    [
+        ("title = ", "scenario throughput: Invalid value"),
+        (TEXT + "\ncolour = 1", "is unknown"),
+        (TEXT.replace('unit = "Mbit/s"', ""), "scenario throughput: unit is missing"),
+        (TEXT.replace('kind = "raw"', 'name = "raw"'), "scenario throughput: a subject has no kind"),
+    ],
+)
+def test_a_broken_file(text, sentence):
+    if "colour" in text:
+        text = "colour = 1\n" + TEXT
+    with pytest.raises(ResultsError, match=sentence):
+        parse("throughput", text)
+
+
+def test_a_name_that_is_none():
+    with pytest.raises(ResultsError, match="there is no scenario speed; there are throughput"):
+        load(["speed"])
+
+
+@pytest.mark.parametrize("quick", [False, True])
+def test_the_files_of_this_directory_name_only_what_there_is(quick):
+    plans = load(quick=quick)
+    assert {plan.name for plan in plans} == set(MEASURES)
+    for plan in plans:
+        assert {subject.kind for subject in plan.subjects} <= {*PEERS, "ours"}
+        assert len({subject.name + str(dict(subject.parameters)) for subject in plan.subjects}) == len(plan.subjects)
+        assert plan.better in ("higher", "lower")
+
+
+def test_all_subjects_of_a_round_come_before_the_next_round():
+    plan = parse("throughput", TEXT)
+    todo = steps([plan], rounds=2)
+    assert [(s.round, s.subject.name) for s in todo[:6]][-2:] == [(0, "zerotier-one x 4"), (1, "raw")]
+    assert len(todo) == 10
+    assert len(steps([dataclasses.replace(plan, rounds=3)], rounds=2)) == 15
+
+
+def test_only_some_subjects():
+    plans = [parse("throughput", TEXT)]
+    assert [s.name for s in only(plans, ["ztnode x 4", "raw"])[0].subjects] == ["raw", "ztnode x 4"]
+    assert len(only(plans, ["ours"])[0].subjects) == 4
+    assert only(plans, ["Nebula"]) == []
+    assert only(plans, []) == plans
+
+
+def reading(value, metric="throughput", **more):
+    return Reading({"traffic": "tcp-1"}, metric, "Mbit/s", "higher", value, **more)
+
+
+def test_a_resumed_run_leaves_out_what_has_its_samples():
+    plan = parse("throughput", TEXT)
+    todo = steps([plan], rounds=2)
+    run = with_plans(EMPTY, [plan])
+    assert left(todo, run) == todo
+    one = plan.subjects[1]
+    run = add(run, plan, one, [reading(100.0), reading(1.0, "cpu per Gbit")])
+    assert [(s.round, s.subject) for s in todo if s not in left(todo, run)] == [(0, one)]
+    run = add(run, plan, one, [reading(110.0), reading(1.1, "cpu per Gbit")])
+    assert [s.round for s in left(todo, run) if s.subject == one] == []
+    run = add(run, plan, plan.subjects[0], [unavailable(plan, "not here")])
+    assert {s.subject.name for s in left(todo, run)} == {"ztnode x 4", "zerotier-one x 1", "zerotier-one x 4"}
+    validate(run)
+    assert with_plans(run, [plan]) == run
+
+
+def test_samples_of_a_row_come_together():
+    plan = parse("throughput", TEXT)
+    subject = plan.subjects[0]
+    run = with_plans(EMPTY, [plan])
+    line = ((0.0, 1.0),)
+    run = add(run, plan, subject, [reading(5.0, distribution=(1.0, 2.0), timeline=line, commands=("a",))])
+    run = add(run, plan, subject, [reading(7.0, distribution=(3.0,), timeline=((0.0, 9.0),), commands=("b",))])
+    run = add(run, plan, subject, [reading(6.0, distribution=(4.0,), timeline=line)])
+    run = add(run, plan, subject, [reading(0.0, failed="no link")])  # what has samples keeps them
+    (row,) = run.scenario("throughput").rows
+    assert (row.samples, row.distribution, row.commands) == ((5.0, 7.0, 6.0), (1.0, 2.0, 3.0, 4.0), ("a",))
+    assert row.timeline == ((0.0, 9.0),)  # of the worst round
+    assert row.unavailable is None
+
+
+def test_a_failure_is_a_row_until_a_later_round_succeeds():
+    plan = parse("throughput", TEXT)
+    subject = plan.subjects[0]
+    run = add(with_plans(EMPTY, [plan]), plan, subject, [reading(0.0, failed="no\n link")])
+    assert run.scenario("throughput").rows[0].unavailable == "no link"
+    run = add(run, plan, subject, [reading(5.0)])
+    assert run.scenario("throughput").rows[0].samples == (5.0,)
+    assert run.scenario("throughput").rows[0].unavailable is None
+
+
+def test_time_left_uses_what_is_known_best():
+    plan = parse("throughput", TEXT)
+    todo = steps([plan], rounds=1)
+    assert time_left(todo, {}, 20.0) == 100
+    assert time_left(todo, {("throughput", "raw"): 2.0}, 20.0) == 10
+    assert time_left(todo, {("throughput", "raw"): 2.0, ("throughput", "ours"): 10.0}, 20.0) == 42
+    assert time_left(todo, {("latency", "raw"): 4.0}, 20.0) == 20

@@ -1,0 +1,109 @@
+"""What measuring programs print, and the commands that run them."""
+
+from __future__ import annotations
+
+import pytest
+
+from bench.budget import words
+from bench.ends import TICKS, Cost, busy, used
+from bench.machine import machine
+from bench.measure.commit import configuration
+from bench.measure.latency import round_trips
+from bench.measure.stalls import timeline
+from bench.traffic import KINDS, Carried, client_commands, combine, received, received_iperf2
+from lab.process import LabError
+
+TCP = {"end": {"sum_sent": {"bits_per_second": 9e8}, "sum_received": {"bits_per_second": 8e8}}}
+UDP = {"end": {"sum": {"bits_per_second": 5e8, "lost_percent": 25.0}, "sum_received": {"bits_per_second": 4e8}}}
+IPERF2 = """------------------------------------------------------------
+Server listening on TCP port 5201
+[  1] local 10.20.0.2 port 5201 connected with 10.20.0.1 port 35352
+[ ID] Interval       Transfer     Bandwidth
+[  1] 0.0000-2.0010 sec   120 MBytes   503 Mbits/sec
+[  2] 0.0000-2.0010 sec   100 MBytes   419 Mbits/sec
+"""
+
+
+def test_what_arrived_counts():
+    assert received(TCP) == (800, 0)
+    assert received(UDP) == (400, 0.25)
+    assert combine([TCP, UDP]) == (1200, 0.125)
+
+
+def test_the_error_of_iperf3_is_told():
+    with pytest.raises(LabError, match="iperf3: unable to connect"):
+        received({"error": "unable to connect"})
+
+
+def test_iperf2():
+    assert received_iperf2(IPERF2) == 419
+    assert received_iperf2(IPERF2 + "[SUM] 0.0000-2.0010 sec   220 MBytes   922 Mbits/sec\n") == 922
+    with pytest.raises(LabError, match="printed no rate"):
+        received_iperf2("connect failed")
+
+
+def test_streams_are_shared_by_processes_with_a_port_each():
+    commands = client_commands(KINDS["tcp-16"], "10.0.0.2", "10.0.0.1", 4)
+    assert len(commands) == 4
+    assert [c[c.index("-p") + 1] for c in commands] == ["5201", "5202", "5203", "5204"]
+    assert all(c[c.index("-P") + 1] == "4" for c in commands)
+
+
+def test_both_ways_are_two_processes():
+    commands = client_commands(KINDS["bidir"], "10.0.0.2", "10.0.0.1", 4)
+    assert ["-R" in command for command in commands] == [False, True]
+
+
+def test_udp_is_sent_as_fast_as_possible():
+    (command,) = client_commands(KINDS["udp-64"], "10.0.0.2", "10.0.0.1", 4)
+    assert " ".join(command).endswith("-u -l 64 -b 0")
+
+
+def test_a_rate_is_of_each_stream():
+    commands = client_commands(KINDS["tcp-8"], "10.0.0.2", "10.0.0.1", 4, rate_mbit=12.5)
+    assert all(c[c.index("-b") + 1] == "12.5M" for c in commands)
+
+
+def test_kinds_share_their_streams_evenly():
+    assert all(kind.streams % kind.processes == 0 for kind in KINDS.values())
+
+
+def test_cpu_time():
+    assert busy(f"cpu  {10 * TICKS} 0 {5 * TICKS} 900 900 {TICKS} {2 * TICKS} 700 0 0\ncpu0 1 1\n") == 18
+    assert used(f"1 (a) b) S 1 1 1 0 -1 0 0 0 0 0 {3 * TICKS} {TICKS} 0 0") == 4
+    carried = Carried(mbit=500, lost=0, seconds=4, cost=Cost(3.0, 1.0), commands=())
+    assert (carried.cpu_per_gbit, carried.process_cpu_per_gbit) == (1.5, 0.5)
+
+
+def test_a_share_of_a_core():
+    assert words(0.1) == "1000 10000"
+    assert words(1.5) == "15000 10000"
+
+
+def test_round_trips_of_ping():
+    text = "64 bytes from 10.0.0.2: icmp_seq=1 ttl=64 time=0.123 ms\n64 bytes from 10.0.0.2: icmp_seq=3 ttl=64 time=12 ms\n"
+    assert round_trips(text) == (0.123, 12.0)
+    assert round_trips("100% packet loss") == ()
+
+
+def test_timeline_is_the_share_of_answers():
+    line = dict(timeline([0.5, 0.51, 0.52, 0.53, 0.54], flows=2, seconds=1.0))
+    assert line[-0.5] == 100
+    assert line[0.0] == 50
+    assert line[0.05] == 100
+    assert set(dict(timeline([], flows=0, seconds=0.1)).values()) == {100.0}
+
+
+def test_the_machine():
+    text = "model name\t: Intel(R) N100\nflags\t\t: fpu aes avx2 vaes rdtscp\n"
+    found = machine(text)
+    assert (found.cpu, found.cpu_features) == ("Intel(R) N100", ("aes", "avx2", "vaes"))
+    assert found.cores >= 1
+    assert found.memory_bytes > 1 << 20
+
+
+def test_configuration_of_a_large_bundle():
+    text = configuration(32, 100, 1000)
+    assert text.count(" prefix 172.") == 1000
+    assert len({line.split()[-1] for line in text.splitlines() if " prefix 172." in line}) == 1000
+    assert "remote R101 site 101" in text
