@@ -1,6 +1,6 @@
 """``make bench-chaos SECONDS=1800 SEED=1``: random faults under traffic, one after another and two at a time.
 
-Two routers, four instances each. Every fault is mended after a random time. Then both routers have to be what their
+Two routers, four instances each. Every fault is repaired after a random time. Then both routers have to be what their
 plans say within 30 s (a path that is held down for having fallen too often gets that time besides), zerotier-pathd has
 to be the process that it was unless it was the victim, and flows that did not run over the path of a fault must neither
 have lost a packet nor have moved. In the end nothing may have grown between the first and the last quarter.
@@ -62,7 +62,7 @@ class Blow:
 class Record:
     """What the rounds with one fault came to; of packets only the rounds with this fault alone tell."""
 
-    back: list[float] = field(default_factory=list)  # seconds from the last mending to all as planned
+    back: list[float] = field(default_factory=list)  # seconds from the last repair to all as planned
     held: int = 0
     gaps: list[float] = field(default_factory=list)
     spared: int = 0
@@ -144,7 +144,7 @@ class Chaos:
             standing.append((begin + blow.seconds, blow))
         for moment, blow in sorted(standing, key=lambda item: item[0]):
             time.sleep(max(0.0, moment - time.monotonic()))  # how long it lasts is part of the fault
-            blow.fault.mend(self._link, blow.router, blow.path)
+            blow.fault.repair(self._link, blow.router, blow.path)
 
     def _converge(self) -> tuple[float | None, bool]:
         """(seconds until both were as planned or None, whether a path was held down at the end of the usual time)."""

@@ -92,7 +92,7 @@ def run(link: Link, family: int, death: Death, first: int, outcome: Outcome) -> 
     after = during.devices
     during.kill()
     back_at = [at for router in (near, far) for at in _returns(router, family, struck)]
-    death.fault.mend(link, victim, DEAD)
+    death.fault.repair(link, victim, DEAD)
     outcome.returns += len(back_at)
     for (there, back), flow, now in zip(before, seen, after, strict=True):
         on_return = sum(any(abs(at - moment) < AROUND for moment in back_at) for at in flow.missing)

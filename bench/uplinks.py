@@ -54,7 +54,7 @@ def alone(site: Site, number: int, here: Lan, there: Lan) -> float:
         wait_paths(site.routers, 2, timeout=30)
         return statistics.median(iperf(here, there, ALONE)[2:])
     finally:
-        other.mend()
+        other.repair()
         wait_paths(site.routers, 4, timeout=90)
 
 

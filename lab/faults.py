@@ -26,12 +26,12 @@ class Fault:
     """Something bad that happens to a router, and the way back.
 
     ``hits`` says whose packets may be lost: of the one path, of all paths or of none. ``lasting`` faults keep what they
-    hit down until they are mended. ``victim`` are the processes that are other ones afterwards.
+    hit down until they are repaired. ``victim`` are the processes that are other ones afterwards.
     """
 
     name: str
     strike: Act
-    mend: Act = lambda link, router, path: None
+    repair: Act = lambda link, router, path: None
     hits: str = "path"  # path, all, none
     lasting: bool = True
     gentle: bool = False  # flows that are hit move to other paths, but lose nothing

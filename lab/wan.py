@@ -55,6 +55,6 @@ class Wan(Gateway):
         """Let nothing through, unnoticed by the routers behind it: their links stay up."""
         self.run(["nft", "add table inet cut; add chain inet cut forward { type filter hook forward priority 0; policy drop; }"])
 
-    def mend(self) -> None:
+    def repair(self) -> None:
         """Let it through again."""
         self.run(["nft", "delete", "table", "inet", "cut"])

@@ -184,7 +184,7 @@ def test_pinning_moves_a_running_process(pair: list[Router]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("harm", "mended"),
+    ("harm", "repaired"),
     [
         ("sysctl -w net.ipv4.fib_multipath_hash_policy=0", "sysctl -n net.ipv4.fib_multipath_hash_policy | grep -x 1"),
         ("ip addr del 10.14.0.5/30 dev zt0p2", "ip addr show zt0p2 | grep 10.14.0.5/30"),
@@ -199,10 +199,10 @@ def test_pinning_moves_a_running_process(pair: list[Router]) -> None:
         ("ip link del zt0", "ip addr show zt0 | grep 10.0.55.1/32"),
     ],
 )
-def test_what_somebody_changes_is_mended(pair: list[Router], harm: str, mended: str) -> None:
+def test_what_somebody_changes_is_repaired(pair: list[Router], harm: str, repaired: str) -> None:
     r1 = pair[0]
     r1.run(["sh", "-c", harm])
-    r1.wait(lambda: r1.run(["sh", "-c", mended], check=False).returncode == 0, timeout=10, what=f"mended after: {harm}")
+    r1.wait(lambda: r1.run(["sh", "-c", repaired], check=False).returncode == 0, timeout=10, what=f"repaired after: {harm}")
     wait_paths(pair, 4)
     reach(r1, loopback(r1), loopback(pair[1]))
 

@@ -73,7 +73,7 @@ def _fresh(link: Link) -> None:
 
 
 def suffer(link: Link, fault: Fault, far: bool = False) -> tuple[list[Witness], int, float]:
-    """Let a fault strike under traffic and mend it, wait until all is as planned, and check what holds for every fault.
+    """Let a fault strike under traffic and repair it, wait until all is as planned, and check what holds for every fault.
 
     Returns what the flows saw, the path, and the seconds that it all took.
     """
@@ -90,7 +90,7 @@ def suffer(link: Link, fault: Fault, far: bool = False) -> tuple[list[Witness], 
             wait_reborn(router, faults.unit(path), before[router.name, faults.unit(path)])
         elif fault.hits == "none":
             link.exchange(0.5)
-        fault.mend(link, router, path)
+        fault.repair(link, router, path)
         link.settle(fault.patience)
         took = time.monotonic() - begin
         witnesses = traffic.end()
@@ -172,7 +172,7 @@ def unnoticed(link: Link, chosen: list[tuple[Fault, Router]]) -> None:
             before = link.pids()
             fault.strike(link, router, 1)
             link.exchange(0.5)
-            fault.mend(link, router, 1)
+            fault.repair(link, router, 1)
             link.settle(fault.patience)
             changed = {key for key, pid in link.pids().items() if pid != before[key]}
             assert changed == ({(router.name, "zerotier-pathd.service")} if fault.victim else set()), fault.name
@@ -204,7 +204,7 @@ def lossy(link: Link, fault: Fault, seconds: float) -> tuple[list[Witness], int]
             traffic.kill()
         fallen = falls(link, before)
     finally:
-        fault.mend(link, link.near, 1)
+        fault.repair(link, link.near, 1)
     link.settle(fault.patience)
     return witnesses, fallen
 
@@ -241,7 +241,7 @@ def test_a_long_way_and_packets_that_overtake_each_other(link: Link) -> None:
         assert falls(link, before) == 0
         assert [w for w in witnesses if w.seen.lost or w.before != w.after] == []
     finally:
-        faults.OVERTAKING.mend(link, link.near, 1)
+        faults.OVERTAKING.repair(link, link.near, 1)
     link.settle()
 
 
@@ -291,7 +291,7 @@ def test_a_full_disk_refuses_the_commit_and_spares_traffic(
         try:
             sentence = refused(router, lines)
         finally:
-            fault.mend(link, router, 1)
+            fault.repair(link, router, 1)
         link.settle()
         witnesses = traffic.end()
     finally:
@@ -313,7 +313,7 @@ def test_what_dies_while_the_disk_is_full_comes_back(link: Link, fault: Fault) -
             wait_reborn(router, name, before[name])
         link.settle(30)
     finally:
-        fault.mend(link, router, 1)
+        fault.repair(link, router, 1)
     link.settle()
 
 
@@ -366,7 +366,7 @@ def test_the_far_end_loses_its_power(link: Link) -> None:
     faults.POWER.strike(link, link.far, 1)
     # Whoever has another way to those prefixes shall use it.
     link.near.wait(lambda: not look(link.near).data["routes"], what="no route while nobody is there")
-    faults.POWER.mend(link, link.far, 1)
+    faults.POWER.repair(link, link.far, 1)
     link.settle(faults.POWER.patience)
     link.reach()
     restarted = {unit for unit, pid in look(link.near).pids.items() if pid != near.get(unit)}

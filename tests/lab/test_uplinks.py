@@ -92,7 +92,7 @@ def test_one_uplink_is_cut(site: Site) -> None:
         seen = flows.end()
     finally:
         flows.kill()
-        site.wans[1].mend()
+        site.wans[1].repair()
     hit = [flow.gap for flow, gone in zip(seen, over, strict=True) if gone]
     others = [flow.lost for flow, gone in zip(seen, over, strict=True) if not gone]
     assert max(hit) < MOVED and sum(others) == 0, (max(hit), others)

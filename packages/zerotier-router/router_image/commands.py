@@ -54,7 +54,7 @@ def add(path: str, signed: bool = True) -> None:
         boot.write_menu(images)
         boot.change_memory(images, trial=target, needed=health.holding())
         name = slots.names(images)[target]
-    print(f"Image {target}, {name} will be tried at the next start. If it does not come up, the router returns to this image.")
+    print(f"Image {target} ({name}) will be tried at the next start. If it does not come up, the router returns to this image.")
 
 
 def _demand_default(memory: dict[str, str], target: str) -> None:

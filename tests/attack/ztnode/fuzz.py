@@ -109,7 +109,7 @@ KINDS = {"requests", "packets", "files", "devices", "echoes"}
 
 
 def _restart(made: Pair, result: Result) -> None:
-    """End the attacked node in order and start it with the home as it was left, or mended where it refuses that."""
+    """End the attacked node in order and start it with the home as it was left, or repaired where it refuses that."""
     code = made.a.end()
     if code != 0:
         result.findings.append(f"TERM: exit code {code}")

@@ -34,7 +34,7 @@ class Files:
         """Change one file; more often than not the next turn puts it right, so that the link carries most of the time."""
         dice = self._dice
         if self._spoiled and dice.random() < 0.6:
-            return self._mend(self._spoiled.pop())
+            return self._repair(self._spoiled.pop())
         name = dice.choice([*self._names, Path("local.conf"), Path("local.conf"), Path(f"networks.d/{NETWORK}.conf")])
         path, content = self._home / name, (self._good / name).read_bytes()
         self._spoiled.append(name)
@@ -62,7 +62,7 @@ class Files:
         return 1
 
 
-    def _mend(self, name: Path) -> int:
+    def _repair(self, name: Path) -> int:
         (self._home / name).write_bytes((self._good / name).read_bytes())
         return 1
 
