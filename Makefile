@@ -99,7 +99,16 @@ check: $(CHECKERS)/.installed
 	@git ls-files -z | PYTHONPATH=$(CHECKERS) xargs -0 $(PYTHON) -m codespell_lib
 	@PYTHONPATH=$(CHECKERS) PATH=$(CHECKERS)/bin:$$PATH $(MAKE) --silent -C packages/ztnode check
 
-test: debs
+# What the tests of the alerts and the dashboard run, beside the packages: installed, it would start a service on :9090.
+PROMETHEUS := build/prometheus
+$(PROMETHEUS)/.unpacked: | tools
+	@rm -rf $(PROMETHEUS) && mkdir -p $(PROMETHEUS)/debs
+	@cd $(PROMETHEUS)/debs && { apt-get -qq download prometheus prometheus-node-exporter 2>/dev/null \
+		|| { apt-get -qq update && apt-get -qq download prometheus prometheus-node-exporter; }; }
+	@for deb in $(PROMETHEUS)/debs/*.deb; do dpkg -x $$deb $(PROMETHEUS) || exit 1; done
+	@rm -r $(PROMETHEUS)/debs && touch $@
+
+test: debs $(PROMETHEUS)/.unpacked
 	ENGINE=$(ENGINE) $(PYTHON) -m pytest $(PYTEST_ARGS) tests
 
 test-faults: debs
