@@ -45,7 +45,7 @@ def measure(context: Context) -> Iterator[Reading]:
                 seen = traffic.end()
             finally:
                 traffic.kill()
-                fault.mend(link, link.near, PATH)
+                fault.repair(link, link.near, PATH)
                 link.settle(timeout=90)
             yield from readings(name, seen, begin, BEFORE + context.seconds, fault.hits == "all", made.commands)
 
