@@ -2,6 +2,7 @@
 
 #include "door.h"
 #include "io.h"
+#include "offloads.h"
 
 #include <jansson.h>
 #include <microhttpd.h>
@@ -42,13 +43,22 @@ static json_t *unread_json(struct api *api) {
 	return list;
 }
 
+/* Some offloads by name, and whether there are. */
+static json_t *offloads_json(unsigned int which, unsigned int present) {
+	json_t *result = json_object();
+	for (unsigned int i = 0; i < OFFLOADS; i++)
+		if (which & 1u << i) json_object_set_new(result, offload_name(i), json_boolean(present & 1u << i));
+	return result;
+}
+
 /* What was kept from the core, and messages that left as single packets because the kernel took no segments. */
 static json_t *underlay_json(struct api *api) {
 	struct gate_counts counts = guard_counts(node_guard(api->node));
-	return json_pack("{s:b, s:I, s:I, s:I, s:I}", "closed", guard_closed(node_guard(api->node)), "foreign",
+	return json_pack("{s:b, s:I, s:I, s:I, s:I, s:o}", "closed", guard_closed(node_guard(api->node)), "foreign",
 	                 (json_int_t)counts.foreign, "forged", (json_int_t)counts.forged, "strangers",
 	                 (json_int_t)counts.strangers, "segmentsRefused",
-	                 (json_int_t)underlay_refused(node_underlay(api->node)));
+	                 (json_int_t)underlay_refused(node_underlay(api->node)), "offloads",
+	                 offloads_json(OFFLOADS_UNDERLAY, underlay_offloads(node_underlay(api->node))));
 }
 
 static json_t *status_json(struct api *api) {
@@ -85,14 +95,15 @@ static json_t *network_json(struct api *api, const struct core_network *network)
 	for (unsigned int i = 0; i < network->address_count && i < CORE_MAX_ADDRESSES; i++)
 		json_array_append_new(addresses, address_json(&network->addresses[i]));
 	json_t *name_json = json_string(name);
-	return json_pack("{s:o, s:o, s:s, s:o, s:s, s:s, s:i, s:b, s:b, s:b, s:i, s:I, s:o, s:s, s:b, s:b, s:b, s:b}", "id",
-	                 hex(network->nwid, 16), "nwid", hex(network->nwid, 16), "mac", mac, "name",
-	                 name_json ? name_json : json_string(""), "status",
-	                 state < sizeof states / sizeof *states ? states[state] : "UNKNOWN", "type",
-	                 network->type ? "PUBLIC" : "PRIVATE", "mtu", (int)network->mtu, "dhcp", network->dhcp != 0, "bridge",
-	                 network->bridge != 0, "broadcastEnabled", network->broadcast != 0, "portError", network->port_error,
-	                 "netconfRevision", (json_int_t)network->revision, "assignedAddresses", addresses, "portDeviceName",
-	                 device, "allowManaged", 0, "allowGlobal", 0, "allowDefault", 0, "allowDNS", 0);
+	return json_pack(
+		"{s:o, s:o, s:s, s:o, s:s, s:s, s:i, s:b, s:b, s:b, s:i, s:I, s:o, s:s, s:b, s:b, s:b, s:b, s:o}", "id",
+		hex(network->nwid, 16), "nwid", hex(network->nwid, 16), "mac", mac, "name", name_json ? name_json : json_string(""),
+		"status", state < sizeof states / sizeof *states ? states[state] : "UNKNOWN", "type",
+		network->type ? "PUBLIC" : "PRIVATE", "mtu", (int)network->mtu, "dhcp", network->dhcp != 0, "bridge",
+		network->bridge != 0, "broadcastEnabled", network->broadcast != 0, "portError", network->port_error,
+		"netconfRevision", (json_int_t)network->revision, "assignedAddresses", addresses, "portDeviceName", device,
+		"allowManaged", 0, "allowGlobal", 0, "allowDefault", 0, "allowDNS", 0, "offloads",
+		offloads_json(OFFLOADS_ALL & ~OFFLOADS_UNDERLAY, networks_offloads(node_networks(api->node), network->nwid)));
 }
 
 static json_t *peer_json(const struct core_peer *peer) {

@@ -53,6 +53,11 @@ const char *network_device(const struct network *network) {
 	return tap ? tap_name(tap) : "";
 }
 
+unsigned int network_offloads(const struct network *network) {
+	const struct tap *tap = network->tap;
+	return tap ? tap_offloads(tap) : 0;
+}
+
 static void put_mac(unsigned char *at, uint64_t mac) {
 	for (int i = 0; i < 6; i++) at[i] = (unsigned char)(mac >> (40 - 8 * i));
 }
@@ -101,7 +106,7 @@ static bool open_device(struct network *network, const struct core_network *conf
 	char name[IFNAMSIZ];
 	put_mac(mac, config->mac);
 	device_name(network, name);
-	struct tap *tap = tap_open(name, mac, network->mtu);
+	struct tap *tap = tap_open(name, mac, network->mtu, network->host->offloads_off);
 	if (!tap) return false;
 	network->read = tap;
 	int error = pthread_create(&network->reader, NULL, read_tap, network);

@@ -12,6 +12,7 @@
 struct network_host {
 	core_node *core;
 	const char *home;
+	unsigned int offloads_off; /* of its TAP: bits of enum offloads */
 };
 
 struct network;
@@ -26,6 +27,8 @@ void network_deliver(struct network *network, uint64_t source, uint64_t destinat
                      unsigned int length);
 /* Name of its TAP, empty while it has none. */
 const char *network_device(const struct network *network);
+/* The offloads that its TAP has: bits of enum offloads. */
+unsigned int network_offloads(const struct network *network);
 /* Subscribe to the groups of the device, and to ARP for each of its IPv4 addresses. The main thread. */
 void network_look_at_groups(struct network *network);
 /* Stop the thread and close the TAP. Nobody else may hold the network any more, nor the caller a lock of the core: the

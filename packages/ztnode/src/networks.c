@@ -98,6 +98,14 @@ void networks_device(struct networks *networks, uint64_t nwid, char name[IFNAMSI
 	pthread_rwlock_unlock(&networks->lock);
 }
 
+unsigned int networks_offloads(struct networks *networks, uint64_t nwid) {
+	pthread_rwlock_rdlock(&networks->lock);
+	const struct network *network = find(networks, nwid);
+	unsigned int offloads = network ? network_offloads(network) : 0;
+	pthread_rwlock_unlock(&networks->lock);
+	return offloads;
+}
+
 void networks_look_at_groups(struct networks *networks) {
 	pthread_mutex_lock(&networks->changing);
 	for (size_t i = 0; i < networks->count; i++) network_look_at_groups(networks->list[i]);

@@ -20,6 +20,8 @@ bool networks_join(struct networks *networks, uint64_t nwid);
 bool networks_leave(struct networks *networks, uint64_t nwid);
 /* Name of the TAP of a network, empty when it has none. */
 void networks_device(struct networks *networks, uint64_t nwid, char name[IFNAMSIZ]);
+/* The offloads that the TAP of a network has, none when it has no TAP: bits of enum offloads. */
+unsigned int networks_offloads(struct networks *networks, uint64_t nwid);
 void networks_look_at_groups(struct networks *networks);
 /* Close all TAPs; what the core says of its networks from now on is ignored. Nothing is left. */
 void networks_close(struct networks *networks);

@@ -123,7 +123,7 @@ static bool open_core(struct node *node) {
 		say("the node cannot be started in %s; its identity is unusable or the disk cannot be written", node->home);
 		return false;
 	}
-	node->network_host = (struct network_host){node->core, node->home};
+	node->network_host = (struct network_host){node->core, node->home, localconf_settings(node->host.conf)->offloads_off};
 	node->host.networks = networks_new(&node->network_host);
 	if (!node->host.networks) return false;
 	struct core_status status;
@@ -141,7 +141,7 @@ static bool open_core(struct node *node) {
 /* False with a line said. */
 static bool open_underlay(struct node *node) {
 	bool taken;
-	node->host.underlay = underlay_open(node->port);
+	node->host.underlay = underlay_open(node->port, localconf_settings(node->host.conf)->offloads_off);
 	if (!node->host.underlay) {
 		say("no sockets: %s", strerror(errno));
 		return false;

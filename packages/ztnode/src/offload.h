@@ -1,4 +1,4 @@
-/* Segmentation and joining of TCP in user space, so that the TAP carries super-packets; no I/O.
+/* Segmentation and joining of TCP and UDP in user space, so that the TAP carries super-packets; no I/O.
  *
  * A TAP with a virtio-net header hands over up to 64 KiB of one flow at once. ZeroTier's core takes frames of
  * at most the network's MTU, so they are cut here, and what arrives is joined again before it is written.
@@ -6,13 +6,19 @@
 #ifndef ZTNODE_OFFLOAD_H
 #define ZTNODE_OFFLOAD_H
 
+#include "headers.h"
+
 #include <linux/virtio_net.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
+/* Since Linux 6.2: UDP in pieces of gso_size bytes, each with a header of its own. */
+#ifndef VIRTIO_NET_HDR_GSO_UDP_L4
+#define VIRTIO_NET_HDR_GSO_UDP_L4 5
+#endif
+
 #define FRAME_MAX 65600
-#define ETHERNET_HEADER 14
 
 typedef void frame_sink(void *context, const struct virtio_net_hdr *header, const unsigned char *frame, size_t length);
 
@@ -20,20 +26,20 @@ typedef void frame_sink(void *context, const struct virtio_net_hdr *header, cons
  * segment. `frame` is changed. False for a malformed header, and then nothing was given to the sink. */
 bool frame_split(const struct virtio_net_hdr *header, unsigned char *frame, size_t length, frame_sink *sink, void *context);
 
-/* Frames of some flows that wait to be joined. Zeroed memory is an empty one. */
+/* Frames of some flows that wait to be joined. Zeroed memory is an empty one that joins nothing. */
 #define JOIN_FLOWS 8
 struct join_flow {
 	bool used;
 	bool closed; /* nothing may be appended any more */
 	unsigned int count;
-	size_t header;  /* bytes of Ethernet, IP and TCP header */
-	size_t ip;      /* bytes of IP header */
+	struct headers at;
 	size_t segment; /* payload bytes of all but the last */
 	size_t length;  /* of data */
 	uint32_t next;  /* TCP sequence number that continues it */
 	unsigned char data[FRAME_MAX];
 };
 struct joiner {
+	bool tcp, udp; /* what is joined */
 	struct join_flow flows[JOIN_FLOWS];
 	unsigned int order[JOIN_FLOWS];
 	unsigned int used;
@@ -43,8 +49,5 @@ struct joiner {
 void join_frame(struct joiner *joiner, const unsigned char *frame, size_t length, frame_sink *sink, void *context);
 /* Give everything that waits to the sink. */
 void join_flush(struct joiner *joiner, frame_sink *sink, void *context);
-
-/* Internet checksum over data, folded, not inverted; `sum` continues an earlier one (RFC 1071). */
-uint16_t checksum(const unsigned char *data, size_t length, uint64_t sum);
 
 #endif

@@ -1,5 +1,7 @@
 #include "send.h"
 
+#include "offloads.h"
+
 #include <errno.h>
 #include <netinet/in.h>
 #include <netinet/udp.h>
@@ -167,7 +169,7 @@ static bool gather(struct underlay *underlay, int64_t id, const struct sockaddr_
 	batch->underlay = underlay;
 	if (batch->used + length > BYTES) send_flush();
 	struct message *last = batch->count ? &batch->messages[batch->count - 1] : NULL;
-	if (last && goes_with(last, id, to, length)) {
+	if (last && underlay_offloads(underlay) & OFFLOAD_UNDERLAY_GSO && goes_with(last, id, to, length)) {
 		last->length += length;
 		last->packets++;
 		last->closed = length < last->segment;

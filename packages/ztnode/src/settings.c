@@ -1,5 +1,7 @@
 #include "settings.h"
 
+#include "offloads.h"
+
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -47,6 +49,9 @@ static void read_settings(struct settings *settings, json_t *object) {
 		if (settings->interface_count == MAX_BINDS) break;
 		if (json_is_string(item) && json_string_length(item) > 0 && json_string_length(item) < IFNAMSIZ)
 			strcpy(settings->interfaces[settings->interface_count++], json_string_value(item));
+	}
+	json_array_foreach(json_object_get(object, "offloadDisable"), index, item) {
+		if (json_is_string(item)) settings->offloads_off |= offload_named(json_string_value(item));
 	}
 	json_array_foreach(json_object_get(object, "interfacePrefixBlacklist"), index, item) {
 		if (settings->interface_blacklist_count == MAX_PREFIXES) break;

@@ -34,6 +34,7 @@ struct settings {
 	size_t physical_count;
 	struct try_address *tries;
 	size_t try_count;
+	unsigned int offloads_off; /* bits of enum offloads */
 };
 
 /* Read local.conf text. NULL and a reason when it is no JSON object, or without memory; free with settings_free. */

@@ -1,6 +1,7 @@
 #include "tap.h"
 
 #include "offload.h"
+#include "offloads.h"
 #include "util.h"
 
 #include <errno.h>
@@ -19,12 +20,21 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+/* Since Linux 6.2, and only both together. */
+#ifndef TUN_F_USO4
+#define TUN_F_USO4 0x20
+#define TUN_F_USO6 0x40
+#endif
+
+#define TSO (TUN_F_TSO4 | TUN_F_TSO6 | TUN_F_TSO_ECN)
+#define USO (TUN_F_USO4 | TUN_F_USO6)
 #define READ_BATCH 32
 #define QUEUE_LENGTH 1000
 
 struct tap {
 	int fd, wake, control;
 	char name[IFNAMSIZ];
+	unsigned int offloads;  /* bits of enum offloads: those that it has */
 	atomic_uint references; /* the network's, and one of each thread that gathers frames for it */
 	pthread_mutex_t lock;   /* held over a write, so that the device is not closed in the middle of it */
 	bool closed;
@@ -44,7 +54,23 @@ bool tap_set_mtu(struct tap *tap, unsigned int mtu) {
 	return request(tap, SIOCSIFMTU, &what);
 }
 
-static bool attach(struct tap *tap, const char *name) {
+/* What the kernel hands over in super-packets, and what is joined for it. A kernel refuses a set of which it does not know
+ * all; frames then come one by one with their checksum done. What is written may be joined TCP on any kernel. */
+static void set_offloads(struct tap *tap, unsigned int off) {
+	static const unsigned int sets[] = {TUN_F_CSUM | TSO | USO, TUN_F_CSUM | TSO};
+	unsigned int taken = 0;
+	for (size_t i = 0; i < sizeof sets / sizeof *sets && !taken; i++)
+		if (ioctl(tap->fd, TUNSETOFFLOAD, sets[i]) == 0) taken = sets[i];
+	unsigned int has = OFFLOAD_TCP_GRO | (taken & TUN_F_TSO4 ? OFFLOAD_TSO : 0) | (taken & TUN_F_USO4 ? OFFLOADS_UDP : 0);
+	tap->offloads = has & ~off;
+	unsigned int wanted = taken & TUN_F_CSUM;
+	if (tap->offloads & OFFLOAD_TSO) wanted |= TSO;
+	if (tap->offloads & OFFLOAD_USO) wanted |= USO;
+	if (wanted == taken) return;
+	if (ioctl(tap->fd, TUNSETOFFLOAD, wanted) < 0) say("%s keeps its offloads: %s", tap->name, strerror(errno));
+}
+
+static bool attach(struct tap *tap, const char *name, unsigned int offloads_off) {
 	struct ifreq what = {.ifr_flags = IFF_TAP | IFF_NO_PI | IFF_VNET_HDR};
 	char taken[64 + IFNAMSIZ];
 	snprintf(taken, sizeof taken, "/sys/class/net/%s", name);
@@ -55,13 +81,11 @@ static bool attach(struct tap *tap, const char *name) {
 	memcpy(tap->name, what.ifr_name, IFNAMSIZ);
 	int size = sizeof(struct virtio_net_hdr);
 	ioctl(tap->fd, TUNSETVNETHDRSZ, &size);
-	/* An older kernel refuses some of it; frames then come one by one with their checksum done. */
-	if (ioctl(tap->fd, TUNSETOFFLOAD, TUN_F_CSUM | TUN_F_TSO4 | TUN_F_TSO6 | TUN_F_TSO_ECN) < 0)
-		ioctl(tap->fd, TUNSETOFFLOAD, 0);
+	set_offloads(tap, offloads_off);
 	return true;
 }
 
-struct tap *tap_open(const char *name, const unsigned char mac[6], unsigned int mtu) {
+struct tap *tap_open(const char *name, const unsigned char mac[6], unsigned int mtu, unsigned int offloads_off) {
 	struct tap *tap = calloc(1, sizeof *tap);
 	if (!tap) return NULL;
 	tap->references = 1;
@@ -69,7 +93,7 @@ struct tap *tap_open(const char *name, const unsigned char mac[6], unsigned int 
 	tap->fd = open("/dev/net/tun", O_RDWR | O_NONBLOCK | O_CLOEXEC);
 	tap->control = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 	tap->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	if (tap->fd < 0 || tap->control < 0 || tap->wake < 0 || !attach(tap, name)) goto failed;
+	if (tap->fd < 0 || tap->control < 0 || tap->wake < 0 || !attach(tap, name, offloads_off)) goto failed;
 	struct ifreq hardware = {.ifr_hwaddr = {.sa_family = ARPHRD_ETHER}};
 	memcpy(hardware.ifr_hwaddr.sa_data, mac, 6);
 	struct ifreq queue = {.ifr_qlen = QUEUE_LENGTH}, flags = {0};
@@ -95,6 +119,8 @@ static void release(struct tap *tap) {
 }
 
 const char *tap_name(const struct tap *tap) { return tap->name; }
+
+unsigned int tap_offloads(const struct tap *tap) { return tap->offloads; }
 
 static void write_frame(void *context, const struct virtio_net_hdr *header, const unsigned char *frame, size_t length) {
 	struct tap *tap = context;
@@ -131,6 +157,8 @@ void tap_write(struct tap *tap, const unsigned char *frame, size_t length) {
 		tap_flush();
 		atomic_fetch_add(&tap->references, 1);
 		joining = tap;
+		joiner->tcp = tap->offloads & OFFLOAD_TCP_GRO;
+		joiner->udp = tap->offloads & OFFLOAD_UDP_GRO;
 	}
 	join_frame(joiner, frame, length, write_frame, tap);
 }

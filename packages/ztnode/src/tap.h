@@ -10,8 +10,11 @@ struct tap;
 
 typedef void frame_handler(void *context, const unsigned char *frame, size_t length);
 
-/* Make a TAP with this name, or with a generated one where it is empty or taken. NULL with a line said. */
-struct tap *tap_open(const char *name, const unsigned char mac[6], unsigned int mtu);
+/* Make a TAP with this name, or with a generated one where it is empty or taken, without some offloads (bits of enum
+ * offloads). NULL with a line said. */
+struct tap *tap_open(const char *name, const unsigned char mac[6], unsigned int mtu, unsigned int offloads_off);
+/* The offloads that it has. */
+unsigned int tap_offloads(const struct tap *tap);
 const char *tap_name(const struct tap *tap);
 bool tap_set_mtu(struct tap *tap, unsigned int mtu);
 /* Write a frame; gathered where the thread has called tap_gather_here, at once otherwise. */

@@ -1,5 +1,7 @@
 #include "underlay.h"
 
+#include "offloads.h"
+
 #include <errno.h>
 #include <ifaddrs.h>
 #include <netinet/in.h>
@@ -23,7 +25,7 @@
 #define SOCKET_BUFFER (4 << 20)
 
 struct underlay {
-	unsigned int port;
+	unsigned int port, offloads;
 	int wake;
 	pthread_rwlock_t lock; /* of all that follows but the atomic ones */
 	struct binding bindings[UNDERLAY_SOCKETS];
@@ -35,10 +37,11 @@ struct underlay {
 	_Atomic uint64_t refused;
 };
 
-struct underlay *underlay_open(unsigned int port) {
+struct underlay *underlay_open(unsigned int port, unsigned int offloads_off) {
 	struct underlay *underlay = calloc(1, sizeof *underlay);
 	if (!underlay) return NULL;
 	underlay->port = port;
+	underlay->offloads = OFFLOADS_UNDERLAY & ~offloads_off;
 	underlay->next_id = 1;
 	underlay->changed = true;
 	underlay->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
@@ -70,6 +73,8 @@ static void close_retired(struct underlay *underlay) {
 	underlay->retired = NULL;
 }
 
+unsigned int underlay_offloads(const struct underlay *underlay) { return underlay->offloads; }
+
 void underlay_close(struct underlay *underlay) {
 	if (!underlay) return;
 	close_retired(underlay);
@@ -91,17 +96,17 @@ static void ignore_path_mtu(int fd, int family) {
 }
 
 /* -1 with errno set. */
-static int open_socket(const struct binding *binding) {
+static int open_socket(const struct binding *binding, unsigned int offloads) {
 	int fd = socket(binding->address.ss_family, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	if (fd < 0) return -1;
-	int on = 1, size = SOCKET_BUFFER;
+	int on = 1, joined = offloads & OFFLOAD_UNDERLAY_GRO ? 1 : 0, size = SOCKET_BUFFER;
 	if (setsockopt(fd, SOL_SOCKET, SO_RCVBUFFORCE, &size, sizeof size) < 0)
 		setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &size, sizeof size);
 	if (setsockopt(fd, SOL_SOCKET, SO_SNDBUFFORCE, &size, sizeof size) < 0)
 		setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &size, sizeof size);
 	if (binding->address.ss_family == AF_INET6) setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof on);
 	ignore_path_mtu(fd, binding->address.ss_family);
-	setsockopt(fd, IPPROTO_UDP, UDP_GRO, &on, sizeof on); /* without it packets just come one by one */
+	setsockopt(fd, IPPROTO_UDP, UDP_GRO, &joined, sizeof joined); /* without it packets just come one by one */
 	if (setsockopt(fd, SOL_SOCKET, SO_BINDTODEVICE, binding->device, (socklen_t)strlen(binding->device)) < 0 ||
 	    bind(fd, (const struct sockaddr *)&binding->address, address_size(&binding->address)) < 0) {
 		int saved = errno;
@@ -136,7 +141,7 @@ static bool bind_one(struct underlay *underlay, const char *device, const struct
 	struct binding *fresh = &underlay->bindings[underlay->count];
 	*fresh = (struct binding){.address = *address};
 	snprintf(fresh->device, sizeof fresh->device, "%s", device);
-	fresh->fd = open_socket(fresh);
+	fresh->fd = open_socket(fresh, underlay->offloads);
 	if (fresh->fd < 0) {
 		if (errno == EADDRINUSE) *taken = true;
 		return false; /* a tentative or vanished address: the next address event tries again */

@@ -25,8 +25,10 @@ struct binding {
 	struct segments segments;
 };
 
-/* NULL with errno set. */
-struct underlay *underlay_open(unsigned int port);
+/* Without some offloads (bits of enum offloads). NULL with errno set. */
+struct underlay *underlay_open(unsigned int port, unsigned int offloads_off);
+/* The offloads that it has: the kernel may refuse segments for a time (segments.h). */
+unsigned int underlay_offloads(const struct underlay *underlay);
 /* Once no other thread uses it. */
 void underlay_close(struct underlay *underlay);
 

@@ -1,6 +1,8 @@
 /* local.conf and devicemap as the manager and as people write them. */
 #include "settings.h"
 
+#include "offloads.h"
+
 #include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -45,6 +47,22 @@ static void only_some_devices(void) {
 	settings_free(s);
 }
 
+static void offloads_are_switched_off_by_name(void) {
+	static const char *const names[] = {"tso", "uso", "tcp-gro", "udp-gro", "underlay-gso", "underlay-gro"};
+	struct settings *s = parse("{\"settings\":{\"offloadDisable\":[\"uso\",7,\"lro\",\"underlay-gro\",\"uso\"]}}");
+	assert(s && s->offloads_off == (OFFLOAD_USO | OFFLOAD_UNDERLAY_GRO));
+	settings_free(s);
+	s = parse("{\"settings\":{\"offloadDisable\":\"uso\"}}");
+	assert(s && s->offloads_off == 0);
+	settings_free(s);
+	unsigned int all = 0;
+	for (unsigned int i = 0; i < OFFLOADS; i++) {
+		assert(strcmp(offload_name(i), names[i]) == 0 && offload_named(names[i]) == 1u << i);
+		all |= offload_named(names[i]);
+	}
+	assert(all == OFFLOADS_ALL && offload_named("") == 0);
+}
+
 static void what_is_refused(void) {
 	static const char *const broken[] = {"", "{", "[]", "1", "{\"settings\":", "{} x", "\xff\xfe"};
 	for (size_t i = 0; i < sizeof broken / sizeof *broken; i++) assert(parse(broken[i]) == NULL);
@@ -74,6 +92,7 @@ static void devicemaps(void) {
 int main(void) {
 	what_is_read();
 	only_some_devices();
+	offloads_are_switched_off_by_name();
 	what_is_refused();
 	devicemaps();
 	puts("settings: good");

@@ -1,0 +1,105 @@
+#include "headers.h"
+
+#include <arpa/inet.h>
+#include <linux/if_ether.h>
+#include <netinet/in.h>
+#include <string.h>
+
+#define TAGS_MOST 2
+
+uint16_t checksum(const unsigned char *data, size_t length, uint64_t sum) {
+	/* Words in host order: the sum is the same but for byte order (RFC 1071, 2B). */
+	uint64_t host = 0;
+	while (length >= 32) {
+		uint32_t words[8];
+		memcpy(words, data, 32);
+		for (int i = 0; i < 8; i++) host += words[i];
+		data += 32;
+		length -= 32;
+	}
+	while (length >= 2) {
+		uint16_t word;
+		memcpy(&word, data, 2);
+		host += word;
+		data += 2;
+		length -= 2;
+	}
+	if (length) {
+		uint16_t word = 0;
+		memcpy(&word, data, 1);
+		host += word;
+	}
+	while (host >> 16) host = (host & 0xffff) + (host >> 16);
+	sum += ntohs((uint16_t)host);
+	while (sum >> 16) sum = (sum & 0xffff) + (sum >> 16);
+	return (uint16_t)sum;
+}
+
+uint64_t headers_pseudo_sum(const unsigned char *frame, const struct headers *headers, size_t length) {
+	uint64_t sum = headers->protocol + length;
+	const unsigned char *addresses = frame + headers->ip + (headers->v6 ? 8 : 12);
+	for (int i = 0; i < (headers->v6 ? 32 : 8); i += 2) sum += get16(addresses + i);
+	return sum;
+}
+
+void headers_set_length(unsigned char *frame, const struct headers *headers, size_t length) {
+	unsigned char *ip = frame + headers->ip;
+	if (headers->protocol == IPPROTO_UDP) put16(frame + headers->transport + 4, (uint16_t)(length - headers->transport));
+	if (headers->v6) {
+		put16(ip + 4, (uint16_t)(length - headers->ip - 40));
+		return;
+	}
+	put16(ip + 2, (uint16_t)(length - headers->ip));
+	put16(ip + 10, 0);
+	put16(ip + 10, (uint16_t)~checksum(ip, headers->transport - headers->ip, 0));
+}
+
+unsigned char *headers_checksum(unsigned char *frame, const struct headers *headers) {
+	return frame + headers->transport + (headers->protocol == IPPROTO_TCP ? 16 : 6);
+}
+
+/* Skips options of IPv6 for the hop or the destination. */
+static enum header_kind find_ip6(const unsigned char *frame, size_t length, struct headers *headers) {
+	size_t at = headers->ip + 40;
+	if (at > length || frame[headers->ip] >> 4 != 6) return HEADERS_UNCLEAR;
+	uint8_t next = frame[headers->ip + 6];
+	while (next == IPPROTO_HOPOPTS || next == IPPROTO_DSTOPTS) {
+		if (at + 8 > length) return HEADERS_UNCLEAR;
+		next = frame[at];
+		at += (frame[at + 1] + 1u) * 8;
+	}
+	headers->v6 = true;
+	headers->protocol = next;
+	headers->transport = at;
+	return next == IPPROTO_FRAGMENT || next == IPPROTO_ROUTING ? HEADERS_UNCLEAR : HEADERS_FLOW;
+}
+
+static enum header_kind find_ip4(const unsigned char *frame, size_t length, struct headers *headers) {
+	const unsigned char *ip = frame + headers->ip;
+	if (headers->ip + 20 > length || ip[0] >> 4 != 4 || (ip[0] & 15) < 5) return HEADERS_UNCLEAR;
+	headers->v6 = false;
+	headers->protocol = ip[9];
+	headers->transport = headers->ip + (size_t)(ip[0] & 15) * 4;
+	return (get16(ip + 6) & 0x3fff) != 0 ? HEADERS_UNCLEAR : HEADERS_FLOW;
+}
+
+enum header_kind headers_find(const unsigned char *frame, size_t length, struct headers *headers) {
+	size_t at = ETHERNET_HEADER;
+	if (length < at) return HEADERS_OTHER;
+	uint16_t type = get16(frame + 12);
+	for (int tags = 0; (type == ETH_P_8021Q || type == ETH_P_8021AD) && tags < TAGS_MOST; tags++) {
+		if (at + 4 > length) return HEADERS_OTHER;
+		type = get16(frame + at + 2);
+		at += 4;
+	}
+	if (type != ETH_P_IP && type != ETH_P_IPV6) return HEADERS_OTHER;
+	headers->ip = at;
+	enum header_kind kind = type == ETH_P_IP ? find_ip4(frame, length, headers) : find_ip6(frame, length, headers);
+	if (kind != HEADERS_FLOW) return kind;
+	if (headers->protocol != IPPROTO_TCP && headers->protocol != IPPROTO_UDP) return HEADERS_OTHER;
+	size_t least = headers->protocol == IPPROTO_TCP ? 20 : 8;
+	if (headers->transport + least > length) return HEADERS_UNCLEAR;
+	if (headers->protocol == IPPROTO_TCP) least = (size_t)(frame[headers->transport + 12] >> 4) * 4;
+	headers->payload = headers->transport + least;
+	return (headers->protocol == IPPROTO_TCP && least < 20) || headers->payload > length ? HEADERS_UNCLEAR : HEADERS_FLOW;
+}
