@@ -58,6 +58,16 @@ unsigned char *headers_checksum(unsigned char *frame, const struct headers *head
 	return frame + headers->transport + (headers->protocol == IPPROTO_TCP ? 16 : 6);
 }
 
+void headers_set_checksum(unsigned char *frame, const struct headers *headers, size_t length) {
+	unsigned char *at = headers_checksum(frame, headers);
+	size_t covered = length - headers->transport;
+	put16(at, 0);
+	uint64_t pseudo = headers_pseudo_sum(frame, headers, covered);
+	uint16_t sum = (uint16_t)~checksum(frame + headers->transport, covered, pseudo);
+	/* Zero says that there is none. */
+	put16(at, sum || headers->protocol == IPPROTO_TCP ? sum : 0xffff); // cppcheck-suppress knownConditionTrueFalse
+}
+
 /* Skips options of IPv6 for the hop or the destination. */
 static enum header_kind find_ip6(const unsigned char *frame, size_t length, struct headers *headers) {
 	size_t at = headers->ip + 40;

@@ -31,6 +31,8 @@ uint16_t checksum(const unsigned char *data, size_t length, uint64_t sum);
 uint64_t headers_pseudo_sum(const unsigned char *frame, const struct headers *headers, size_t length);
 /* Set the length of the IP packet (and of UDP) for a frame of `length` bytes, and the checksum of IPv4. */
 void headers_set_length(unsigned char *frame, const struct headers *headers, size_t length);
+/* Compute the checksum of TCP or UDP in a frame of `length` bytes. */
+void headers_set_checksum(unsigned char *frame, const struct headers *headers, size_t length);
 /* Where the checksum of TCP or UDP is. */
 unsigned char *headers_checksum(unsigned char *frame, const struct headers *headers);
 

@@ -20,15 +20,12 @@ static void cut(unsigned char *frame, size_t length, const struct headers *at, s
 	for (size_t done = 0, index = 0; done < payload; index++) {
 		size_t here = payload - done < size ? payload - done : size, whole = at->payload + here;
 		/* The headers go right before their piece, over bytes that have been sent already. */
-		unsigned char *piece = frame + done, *ip = piece + at->ip, *sum = headers_checksum(piece, at);
+		unsigned char *piece = frame + done, *ip = piece + at->ip;
 		memcpy(piece, original, at->payload);
 		if (!at->v6) put16(ip + 4, (uint16_t)(get16(ip + 4) + index));
 		headers_set_length(piece, at, whole);
 		if (at->protocol == IPPROTO_TCP) number_segment(piece + at->transport, done, done + here == payload);
-		put16(sum, 0);
-		size_t covered = whole - at->transport;
-		uint16_t value = (uint16_t)~checksum(piece + at->transport, covered, headers_pseudo_sum(piece, at, covered));
-		put16(sum, value || at->protocol == IPPROTO_TCP ? value : 0xffff); /* zero means none in UDP */
+		headers_set_checksum(piece, at, whole);
 		sink(context, NULL, piece, whole);
 		done += here;
 	}

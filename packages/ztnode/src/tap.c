@@ -61,8 +61,10 @@ static void set_offloads(struct tap *tap, unsigned int off) {
 	unsigned int taken = 0;
 	for (size_t i = 0; i < sizeof sets / sizeof *sets && !taken; i++)
 		if (ioctl(tap->fd, TUNSETOFFLOAD, sets[i]) == 0) taken = sets[i];
-	unsigned int has = OFFLOAD_TCP_GRO | (taken & TUN_F_TSO4 ? OFFLOAD_TSO : 0) | (taken & TUN_F_USO4 ? OFFLOADS_UDP : 0);
-	tap->offloads = has & ~off;
+	tap->offloads = OFFLOAD_TCP_GRO;
+	if (taken & TUN_F_TSO4) tap->offloads |= OFFLOAD_TSO;
+	if (taken & TUN_F_USO4) tap->offloads |= OFFLOADS_UDP;
+	tap->offloads &= ~off;
 	unsigned int wanted = taken & TUN_F_CSUM;
 	if (tap->offloads & OFFLOAD_TSO) wanted |= TSO;
 	if (tap->offloads & OFFLOAD_USO) wanted |= USO;

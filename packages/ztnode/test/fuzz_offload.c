@@ -59,11 +59,7 @@ static void complete(unsigned char *frame, size_t length) {
 	struct headers at;
 	if (headers_find(frame, length, &at) != HEADERS_FLOW) return;
 	headers_set_length(frame, &at, length);
-	unsigned char *sum = headers_checksum(frame, &at);
-	put16(sum, 0);
-	size_t covered = length - at.transport;
-	uint16_t value = (uint16_t)~checksum(frame + at.transport, covered, headers_pseudo_sum(frame, &at, covered));
-	put16(sum, value || at.protocol == IPPROTO_TCP ? value : 0xffff);
+	headers_set_checksum(frame, &at, length);
 }
 
 /* A frame of `kind`; returns where its payload of `length` bytes, which counts up from `number`, begins. */

@@ -186,8 +186,8 @@ static size_t datagram(unsigned char *frame, unsigned int kind, uint16_t port, u
 	srand(number);
 	for (size_t i = 0; i < payload; i++) udp[8 + i] = (unsigned char)rand();
 	struct headers at = {.v6 = kind & V6, .protocol = IPPROTO_UDP, .ip = ip_at, .transport = udp_at, .payload = udp_at + 8};
-	uint16_t sum = (uint16_t)~checksum(udp, udp_length, headers_pseudo_sum(frame, &at, udp_length));
-	if (!(kind & NO_SUM)) put16(udp + 6, sum ? sum : 0xffff);
+	headers_set_checksum(frame, &at, udp_at + udp_length);
+	if (kind & NO_SUM) put16(udp + 6, 0);
 	return udp_at + 8 + payload;
 }
 
@@ -281,11 +281,8 @@ static void headers_must_agree(void) {
 			if (number == 2) {
 				frame[changes[i].at] ^= changes[i].flip;
 				assert(headers_find(frame, length, &at) == HEADERS_FLOW);
-				unsigned char *sum = headers_checksum(frame, &at);
 				headers_set_length(frame, &at, length);
-				put16(sum, 0);
-				size_t covered = length - at.transport;
-				put16(sum, (uint16_t)~checksum(frame + at.transport, covered, headers_pseudo_sum(frame, &at, covered)));
+				headers_set_checksum(frame, &at, length);
 			}
 			put_in(trip, frame, length);
 		}
