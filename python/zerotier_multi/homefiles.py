@@ -56,6 +56,12 @@ def network_marker(instance: InstancePlan) -> str:
     return f"networks.d/{instance.network_id}.conf"
 
 
+def network_config(plan: Plan, instance: InstancePlan, own: PublicIdentity) -> bytes:
+    """What is in that file in controller-free mode; ``own`` is the identity of the instance."""
+    peers = [PublicIdentity.parse(p.identity).address for p in plan.peers if p.instance == instance.number]
+    return make_network_config(instance.network_id, own.address, peers, plan.mtu or 0)
+
+
 def bind_addresses(instance: InstancePlan, addresses: Mapping[str, Sequence[str]]) -> tuple[str, ...]:
     """Addresses that a zerotier-one of an instance has to bind to; empty: every one of the underlay.
 
@@ -151,9 +157,7 @@ def home_files(
             # only every 30 s, so it gets them as roots' endpoints too, and is restarted when they change.
             known = () if follows_addresses(instance.engine) else tuple(endpoint(e) for e in endpoints)
             have[moon_file(identity)] = make_moon(identity, known)
-        have[network_marker(instance)] = make_network_config(
-            instance.network_id, own.address, [identity.address for identity, _ in peers], plan.mtu or 0
-        )
+        have[network_marker(instance)] = network_config(plan, instance, own)
     else:
         if plan.planet:
             given = base64.b64decode(plan.planet)

@@ -29,18 +29,21 @@ class Holder:
         return f"{self.program} (pid {self.pid}) of user {self.user}" if self.pid else f"user {self.user}"
 
 
-def in_the_way(instance: InstancePlan) -> Holder | None:
-    """Who has the port of an instance that does not run; None for nobody. ztnode runs without its TCP port."""
-    return holder(instance.port, tcp=not has_socket(instance.engine))
+def in_the_way(instance: InstancePlan, named: bool = True) -> Holder | None:
+    """Who has the port of an instance that does not run; None for nobody. ztnode runs without its TCP port.
+
+    Without ``named`` only the user is known: the program is looked for in all processes.
+    """
+    return holder(instance.port, tcp=not has_socket(instance.engine), named=named)
 
 
-def holder(port: int, tcp: bool = True) -> Holder | None:
+def holder(port: int, tcp: bool = True, named: bool = True) -> Holder | None:
     """Who has a UDP port of this machine or, with ``tcp``, listens on that of TCP."""
     streams = [one for one in rows() if one.own[1] == port] if tcp else []
     listening, udp = [one for one in streams if one.state == LISTENING], [one for one in rows(UDP_TABLES) if one.own[1] == port]
     for protocol, found in (("TCP", listening), ("UDP", udp)):
         if found:
-            pid, program = process_with(found[0].inode)
+            pid, program = process_with(found[0].inode) if named else (0, "")
             return Holder(protocol, user_name(found[0].user), pid, program)
     return Holder("TCP", "") if any(one.state == _TIME_WAIT for one in streams) else None
 

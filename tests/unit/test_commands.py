@@ -54,7 +54,7 @@ def plan(text: str) -> Plan:
 
 def want(made: Plan, rtnl: Rtnl) -> tuple[Desired, list[Action]]:
     have = observe(rtnl)
-    wanted = desired_state([made], have, lambda *_: True, True, {}, 0.0)
+    wanted = desired_state([made], have, (), True, {}, 0.0)
     full_tunnel.add(wanted, [made], have)
     return wanted, actions(wanted, have)
 

@@ -149,12 +149,12 @@ def test_a_foreign_object_on_a_next_hop_s_id_is_replaced() -> None:
 
 def test_a_next_hop_that_cannot_be_had_is_left_out_and_the_others_carry() -> None:
     have = settle(KernelState(links=all_taps()))
-    want = desired_state([PLAN], have, lambda *_: True, True, {}, 100.0, refused={MEMBERS[0]})
+    want = desired_state([PLAN], have, (), True, {}, 100.0, refused={MEMBERS[0]})
     assert want.groups[GROUP].members == MEMBERS[1:] and MEMBERS[0] not in want.ready
-    want = desired_state([PLAN], have, lambda *_: True, True, {}, 100.0, refused={GROUP})
+    want = desired_state([PLAN], have, (), True, {}, 100.0, refused={GROUP})
     assert want.groups[GROUP].members == MEMBERS, "what is left of it goes on carrying traffic"
     del have.groups[GROUP]
-    want = desired_state([PLAN], have, lambda *_: True, True, {}, 100.0, refused={GROUP})
+    want = desired_state([PLAN], have, (), True, {}, 100.0, refused={GROUP})
     assert want.groups == {} and want.routes == set()
 
 
@@ -224,7 +224,7 @@ def test_nothing_is_taken_away_before_its_successor_is_there() -> None:
 
 
 def look_again(repairs: Repairs, have: KernelState, now: float, plan=PLAN):
-    want = desired_state([plan], have, lambda *_: True, True, {}, now, refused=repairs.refused(now))
+    want = desired_state([plan], have, (), True, {}, now, refused=repairs.refused(now))
     return repairs.look(want, have, now)
 
 
@@ -266,7 +266,7 @@ def test_what_we_want_otherwise_ourselves_is_no_repair() -> None:
     down: set[int] = set()
 
     def look(now: float) -> int:
-        want = desired_state([PLAN], have, lambda _plan, path: path.nexthop_id not in down, True, {}, now)
+        want = desired_state([PLAN], have, down, True, {}, now)
         found = repairs.look(want, have, now)
         for action in actions(want, have):
             match action:
@@ -328,7 +328,7 @@ def test_what_is_left_alone_is_not_touched() -> None:
 
 def carried(*matches: Match, have: KernelState | None = None, plan=PLAN):
     have = have or settle(KernelState(links=all_taps()))
-    want = desired_state([plan], have, lambda *_: True, True, {}, 100.0)
+    want = desired_state([plan], have, (), True, {}, 100.0)
     return blocked([plan], want, have, {("zt0", r.prefix): matches for r in plan.routes})
 
 
@@ -366,7 +366,7 @@ def test_a_more_specific_route_within_a_prefix_is_the_user_s_own_affair() -> Non
 def test_a_remote_with_one_prefix_of_two_keeps_its_paths_and_the_bundle_is_degraded() -> None:
     plan = make_plan(bundle(BOTH + "remote R2 prefix 192.168.2.0/24"), tuple(Cpu(n, n) for n in range(4)), "x")
     have = settle(KernelState(links=all_taps()), plans=(plan,), first=-100.0)
-    want = desired_state([plan], have, lambda *_: True, True, {}, 100.0)
+    want = desired_state([plan], have, (), True, {}, 100.0)
     answers = {("zt0", r.prefix): (Match(r.prefix, want.standing[r.group_id]),) for r in plan.routes}
     answers["zt0", "192.168.2.0/24"] = (Match(error=errno.EINVAL),)
     found = blocked([plan], want, have, answers)

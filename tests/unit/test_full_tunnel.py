@@ -41,7 +41,7 @@ def router(plan: Plan) -> KernelState:
 
 def standing(plan: Plan, usable: bool = True) -> Desired:
     have = router(plan)
-    want = desired_state([plan], have, lambda *_: usable, True, {}, 100.0)
+    want = desired_state([plan], have, () if usable else {path.nexthop_id for path in plan.paths}, True, {}, 100.0)
     full_tunnel.add(want, [plan], have)
     return want
 
@@ -96,7 +96,7 @@ def test_a_new_lease_moves_one_rule() -> None:
     have = router(plan)
     have.rules = standing(plan).rules
     have.local = {a for a in have.local if a.interface != "198.51.100.7/24"} | {Address(2, "198.51.100.8/24")}
-    want = desired_state([plan], have, lambda *_: True, True, {}, 100.0)
+    want = desired_state([plan], have, (), True, {}, 100.0)
     full_tunnel.add(want, [plan], have)
     assert [line for action in actions(want, have) for line in commands(action, Names()) if " rule " in line] == [
         "ip -4 rule add pref 31362 from 198.51.100.8 lookup 254 protocol 122",
@@ -108,7 +108,7 @@ def test_in_a_vrf_the_default_route_is_one_like_others() -> None:
     plan = replace(plan_of(TWO_REMOTES), vrf="blue")
     have = router(plan)
     have.links = {**have.links, "blue": Link(9, "blue", "vrf", 1500, True, True, table=100)}
-    want = desired_state([plan], have, lambda *_: True, True, {}, 100.0)
+    want = desired_state([plan], have, (), True, {}, 100.0)
     full_tunnel.add(want, [plan], have)
     assert want.rules == set()
     assert {(r.table, r.metric) for r in want.routes if r.prefix == "0.0.0.0/0"} == {(100, 0), (100, names.SEEN_METRIC)}

@@ -81,3 +81,11 @@ def test_a_home_that_cannot_be_read_is_told_and_left(tmp_path: Path, caplog: pyt
     (Path(first.home) / "identity.secret").unlink()
     assert heal(plan, first) == () and "the home of zt0/1 cannot be put right" in caplog.text
     assert missing(by_device(plan), by_device(plan), []) == set()
+
+
+def test_a_look_at_the_marker_makes_no_other_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is taken at every look of the daemon while no path is up."""
+    plan = made(FREE, ENGINES[0], tmp_path)
+    monkeypatch.setattr("zerotier_multi.hosts.home_files", None)
+    monkeypatch.setattr("zerotier_multi.homefiles.make_planet", None)
+    assert missing(by_device(plan), by_device(plan), []) == set()

@@ -17,6 +17,7 @@ from zerotier_multi.pathd.tell.chronicle import Chronicle
 from zerotier_multi.pathd.tell.events import NOTICE, WARNING, Event, Seen, events
 from zerotier_multi.pathd.instances.members import GRACE, PATIENCE, PERIOD, SETTLED, SLOW, Members, decode
 from zerotier_multi.planner import make_plan
+from zerotier_multi.states import PathState
 
 ONE = make_plan(bundle(EXAMPLE.replace("instances 4", "instances 1")), (Cpu(0, 0),), "/usr/sbin/ztnode")
 NWID, PATH = ONE.instances[0].network_id, ONE.paths[0].nexthop_id
@@ -45,7 +46,7 @@ class World:
         self.changes += 1
 
     def look(self, state: str) -> Member | None:
-        return self.members.look([self.plan], lambda _plan, _path: state, self.now).get("zt0p1")
+        return self.members.look([self.plan], {path.nexthop_id: PathState(state) for path in self.plan.paths}, self.now).get("zt0p1")
 
     def events(self) -> None:
         """Handle what has come by now."""

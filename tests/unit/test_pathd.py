@@ -44,7 +44,8 @@ def always(*_: object) -> bool:
 
 
 def step(have: KernelState, now: float = 100.0, usable=always, resilient: bool = True, plans=(PLAN,), first: float = 0.0):
-    want = desired_state(plans, have, usable, resilient, {GROUP: first}, now)
+    unusable = {path.nexthop_id for plan in plans for path in plan.paths if not usable(plan, path)}
+    want = desired_state(plans, have, unusable, resilient, {GROUP: first}, now)
     return want, actions(want, have)
 
 

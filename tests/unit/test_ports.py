@@ -17,6 +17,7 @@ from zerotier_multi.op import data, gather
 from zerotier_multi.pathd.tell import events
 from zerotier_multi.pathd.instances.squatted import LONGEST, PERIOD, Squatted
 from zerotier_multi.planner import make_plan
+from zerotier_multi.plan import InstancePlan
 from zerotier_multi.ports import Holder, holder, process_with, udp_places
 from zerotier_multi.systemd import UnitState
 
@@ -94,7 +95,13 @@ def test_a_unit_whose_port_is_free_again_is_started_at_once() -> None:
     failed: set[str] = set()
     held: dict[str, Holder] = {}
     told: Counter[str] = Counter()
-    blocked = Squatted(lambda units: failed & set(units), lambda instance: held.get(instance.device), lambda unit, _by: told.update([unit]))
+    named: list[bool] = []
+
+    def holder(instance: InstancePlan, with_name: bool) -> Holder | None:
+        named.append(with_name)
+        return held.get(instance.device)
+
+    blocked = Squatted(lambda units: failed & set(units), holder, lambda unit, _by: told.update([unit]))
     missing = {"a": INSTANCE, "b": replace(INSTANCE, device="zt0p2")}
     assert blocked.due({}, 0.0) == [] and blocked.wake is None
     now, waits = 0.0, []
@@ -109,7 +116,8 @@ def test_a_unit_whose_port_is_free_again_is_started_at_once() -> None:
         assert blocked.due(missing, now) == []  # b has failed for another reason
         assert blocked.wake == now + PERIOD and blocked.due(missing, now + PERIOD / 2) == []
         now = blocked.wake
-    assert told == {"a": 1}
+    # The program that has a port is named once; where nobody has it, nothing is looked for.
+    assert told == {"a": 1} and named == [True, True, False, True, False, True]
     del held["zt0p1"]
     assert blocked.due(missing, now) == ["a"]
     failed.clear()

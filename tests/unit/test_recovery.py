@@ -38,7 +38,7 @@ def one(
 
 
 def orders(recovery: Recovery, now: float, empty: bool = True, **seen: Situation) -> tuple[list[str], list[str]]:
-    found = recovery.work(seen, now, lambda _device: empty)
+    found = recovery.work(seen, now, seen if empty else ())
     return list(found.drain), [device for device, _cause in found.restart]
 
 
@@ -50,7 +50,7 @@ def test_a_changed_address_and_a_silent_path_restart_at_once() -> None:
     recovery = Recovery()
     assert orders(recovery, 100.0, zt0p1=one(up=[1])) == ([], [])
     assert orders(recovery, 110.0, zt0p1=one(addresses=NEW, up=[1])) == ([], []), "it still carries"
-    found = recovery.work({"zt0p1": one(addresses=NEW, silent=110.6)}, 110.6, lambda _d: True)
+    found = recovery.work({"zt0p1": one(addresses=NEW, silent=110.6)}, 110.6, ("zt0p1",))
     assert found.restart == (
         ("zt0p1", "addresses have changed (gone: 198.51.100.1; new: 198.51.100.7) and a path has no answer"),
     )

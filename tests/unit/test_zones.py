@@ -27,7 +27,7 @@ TABLE = "table inet vrf_zones { map ct_iface_map { typeof iifname : ct zone; }; 
 def zones(text: str, *links: Link) -> dict[str, int]:
     plan = make_plan(bundle(text), (Cpu(0, 0), Cpu(1, 1)), "x")
     observed = KernelState(links={link.name: link for link in links})
-    return desired_state([plan], observed, lambda *_: True, True, {}, 0.0).zones
+    return desired_state([plan], observed, (), True, {}, 0.0).zones
 
 
 def test_the_bundle_and_its_members_have_the_zone_of_their_vrf() -> None:

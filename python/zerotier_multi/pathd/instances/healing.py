@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 
 from zerotier_multi.facts import device_addresses
-from zerotier_multi.homefiles import HomeFiles, network_marker
+from zerotier_multi.homefiles import HomeFiles, network_config, network_marker
 from zerotier_multi.homes import own_identity, sync_home
 from zerotier_multi.hosts import current_files, read_hosts
 from zerotier_multi.plan import InstancePlan, Plan
@@ -37,9 +37,10 @@ def missing(instances: Instances, present: Collection[str], up: Collection[int])
 
 def _strays(plan: Plan, instance: InstancePlan) -> bool:
     """Whether the marker is another one than the plan's, as it is when a network was left and joined by hand."""
+    home = Path(instance.home)
     try:
-        wanted, name = _files(plan, instance), network_marker(instance)
-        return (Path(instance.home) / name).read_bytes() != wanted.have[name]
+        own = own_identity(home)
+        return own is not None and (home / network_marker(instance)).read_bytes() != network_config(plan, instance, own)
     except FileNotFoundError:
         return True
     except (OSError, ValueError):

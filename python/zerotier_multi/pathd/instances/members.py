@@ -10,7 +10,7 @@ import json
 import re
 import selectors
 import socket
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ from typing import Any
 from zerotier_multi import apiway, membership
 from zerotier_multi.listener import is_root_at
 from zerotier_multi.membership import Member
-from zerotier_multi.plan import InstancePlan, PathPlan, Plan
+from zerotier_multi.plan import InstancePlan, Plan
 from zerotier_multi.states import NetworkState, PathState
 
 PERIOD, SLOW = 2.0, 10.0  # seconds between two questions to an instance: after a change, and later on
@@ -65,13 +65,16 @@ class Members:
         self._found: dict[str, Member] = {}  # by device
         self._nodes: dict[str, str] = {}  # by unit, as told last
 
-    def look(self, plans: Iterable[Plan], state: Callable[[Plan, PathPlan], str], now: float) -> dict[str, Member]:
-        """Where each instance stands, by device, as far as it is known; from now on the others are asked."""
+    def look(self, plans: Iterable[Plan], known: Mapping[int, PathState], now: float) -> dict[str, Member]:
+        """Where each instance stands, by device, as far as it is known; from now on the others are asked.
+
+        ``known`` are the states of the paths, by their next hops.
+        """
         wanted: dict[str, InstancePlan] = {}
         self._found = {}
         for plan in plans:
             for instance in plan.instances if not plan.controller_free else ():
-                states = [(path.remote, state(plan, path)) for path in plan.paths if path.instance == instance.number]
+                states = [(path.remote, known[path.nexthop_id]) for path in plan.paths if path.instance == instance.number]
                 if states and all(word == PathState.UP for _remote, word in states):
                     node = self._nodes.get(instance.unit)
                     member = membership.member(plan, instance, "OK", True, node, states)
@@ -83,7 +86,7 @@ class Members:
         self._configure(wanted, now)
         return self._found
 
-    def _stands(self, plan: Plan, instance: InstancePlan, states: list[tuple[str, str]], now: float) -> Member | None:
+    def _stands(self, plan: Plan, instance: InstancePlan, states: Sequence[tuple[str, PathState]], now: float) -> Member | None:
         """Where an instance stands that is asked. One that has just been started is about to find its root."""
         record = self._records.get(instance.unit)
         if record is None or record.instance != instance or record.told is None:

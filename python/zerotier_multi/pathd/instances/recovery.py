@@ -13,7 +13,7 @@ the other.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from zerotier_multi.engine_choice import follows_addresses
@@ -109,10 +109,10 @@ class Recovery:
         self._turns: dict[str, _Turn] = {}  # by bundle
         self.wake: float | None = None  # when :meth:`work` may say something new without a change
 
-    def work(self, situations: Mapping[str, Situation], now: float, empty: Callable[[str], bool]) -> Orders:
+    def work(self, situations: Mapping[str, Situation], now: float, empty: Collection[str]) -> Orders:
         """Orders of this moment, by the situations of all instances that it is asked for, known by their devices.
 
-        ``empty`` tells whether nothing comes over a drained device any more. What is ordered is taken for done.
+        ``empty`` are the drained devices over which nothing comes any more. What is ordered is taken for done.
         """
         for gone in self._records.keys() - situations.keys():
             del self._records[gone]
@@ -179,7 +179,7 @@ class Recovery:
         record.known, record.restarted_at = seen.facts, now
 
     def _turn(
-        self, bundle: str, turn: _Turn, seen: Situation | None, now: float, empty: Callable[[str], bool],
+        self, bundle: str, turn: _Turn, seen: Situation | None, now: float, empty: Collection[str],
         restart: list[tuple[str, str]],
     ) -> float:  # fmt: skip
         """Go on with the instance of a bundle whose turn it is; when to look again."""
@@ -187,7 +187,7 @@ class Recovery:
             del self._turns[bundle]
             return now
         if turn.draining:
-            if now < turn.began + DRAIN and not (now >= turn.began + STEP and empty(turn.device)):
+            if now < turn.began + DRAIN and not (now >= turn.began + STEP and turn.device in empty):
                 return now + STEP
             turn.draining = False
             restart.append((turn.device, turn.cause))
@@ -232,10 +232,10 @@ def situations(
     plans: Iterable[Plan],
     links: Mapping[str, Link],
     addresses: Mapping[str, Collection[str]],
-    silence: Callable[[int], Silence | None],
+    silence: Mapping[int, Silence],
     up: Collection[int],
     been_up: Collection[int],
-    told: Callable[[Plan, InstancePlan], frozenset[str]],
+    told: Mapping[str, frozenset[str]],
 ) -> dict[str, Situation]:
     """Every instance whose engine needs a restart to follow addresses, by its device."""
     found = {}
@@ -246,7 +246,7 @@ def situations(
             paths = [p for p in plan.paths if p.instance == instance.number]
             silent = {}
             for path in paths:
-                if found_silent := silence(path.nexthop_id):
+                if found_silent := silence.get(path.nexthop_id):
                     # Of one that has never been up, nobody may be there yet.
                     unseen = path.nexthop_id not in been_up and found_silent.heard_since is None
                     since = found_silent.since + (UNSEEN if unseen else 0.0)
@@ -259,6 +259,6 @@ def situations(
                 silent,
                 frozenset(p.nexthop_id for p in paths if p.nexthop_id in up),
                 {p.nexthop_id: p.remote for p in paths},
-                told(plan, instance),
+                told.get(instance.device, frozenset()),
             )
     return found

@@ -17,10 +17,13 @@ PERIOD, LONGEST = 1.0, 60.0  # seconds between two looks at a port that is taken
 class Squatted:
     """Looks at the ports of instances that systemd has given up."""
 
-    def __init__(self, failed: Callable[[list[str]], set[str]], holder: Callable[[InstancePlan], Holder | None], told: Callable[[str, Holder], None]):
-        """``failed`` says which of some units have failed, ``told`` is called once for each whose port is taken."""
+    def __init__(self, failed: Callable[[list[str]], set[str]], holder: Callable[[InstancePlan, bool], Holder | None], told: Callable[[str, Holder], None]):
+        """``failed`` says which of some units have failed, ``told`` is called once for each whose port is taken.
+
+        ``holder`` says who has the port of an instance, and names the program only when asked to: that is costly.
+        """
         self._failed, self._holder, self._told = failed, holder, told
-        self._taken: dict[str, Holder] = {}
+        self._taken: set[str] = set()
         self._missing: frozenset[str] = frozenset()
         self._pause = PERIOD
         self.wake: float | None = None  # when to look again
@@ -30,8 +33,7 @@ class Squatted:
 
         ``missing`` are the units without a device; each of the others is forgotten.
         """
-        for unit in self._taken.keys() - missing.keys():
-            del self._taken[unit]
+        self._taken &= missing.keys()
         if self._missing != missing.keys():
             self._missing, self._pause, self.wake = frozenset(missing), PERIOD, now
         if not missing:
@@ -42,12 +44,11 @@ class Squatted:
         self._pause = PERIOD if failed else min(2 * self._pause, LONGEST)
         self.wake = now + self._pause
         for unit in sorted(failed):
-            found = self._holder(missing[unit])
-            if found is None:
-                if self._taken.pop(unit, None):
-                    free.append(unit)
-            elif unit not in self._taken:
+            found = self._holder(missing[unit], unit not in self._taken)
+            if found and unit not in self._taken:
+                self._taken.add(unit)
                 self._told(unit, found)
-            if found:
-                self._taken[unit] = found
+            elif found is None and unit in self._taken:
+                self._taken.remove(unit)
+                free.append(unit)
         return free

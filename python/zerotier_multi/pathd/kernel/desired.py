@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from zerotier_multi import names
@@ -59,9 +59,6 @@ class Desired:
     wake: float | None = None
 
 
-Usable = Callable[[Plan, PathPlan], bool]
-
-
 @dataclass(frozen=True)
 class Share:
     """Measured weights of a group by path; ``forced`` while busy buckets are moved."""
@@ -90,7 +87,7 @@ def member_sysctls(device: str, rp_filter_all: str) -> dict[str, str]:
 def desired_state(
     plans: Iterable[Plan],
     observed: KernelState,
-    usable: Usable,
+    unusable: Collection[int],
     resilient: bool,
     waiting_since: Mapping[int, float],
     now: float,
@@ -100,7 +97,7 @@ def desired_state(
 ) -> Desired:
     """Everything that shall stand for ``plans``.
 
-    ``usable`` tells whether a path whose device is there may carry traffic (health, draining);
+    ``unusable`` are next hops that shall carry nothing even though their devices are there (health, draining);
     ``resilient`` whether the kernel has resilient groups; ``waiting_since`` since when, in the seconds of ``now``, a
     group waits for the rest of its members; ``shares`` are those groups whose weights are measured; ``refused`` are next
     hops and groups (by the id in their plan) that cannot be made at present.
@@ -109,7 +106,7 @@ def desired_state(
     for plan in plans:
         _bundle(want, plan, observed, rp_filter_all)
         if plan.instances:
-            _paths(want, plan, observed, usable, resilient, waiting_since, now, shares or {}, refused)
+            _paths(want, plan, observed, unusable, resilient, waiting_since, now, shares or {}, refused)
     return want
 
 
@@ -163,7 +160,7 @@ def _paths(
     want: Desired,
     plan: Plan,
     observed: KernelState,
-    usable: Usable,
+    unusable: Collection[int],
     resilient: bool,
     waiting_since: Mapping[int, float],
     now: float,
@@ -178,7 +175,7 @@ def _paths(
         if link is None or path.nexthop_id in refused:
             continue
         want.ready[path.nexthop_id] = NextHop(path.nexthop_id, link.index, path.via)
-        if usable(plan, path):
+        if path.nexthop_id not in unusable:
             want.carrying.add(path.nexthop_id)
     weight_of = {path.nexthop_id: path.weight for path in plan.paths}
     for group in plan.groups:
