@@ -87,9 +87,10 @@ def carry_out(rtnl: Rtnl, todo: Iterable[Action], have: KernelState, left_alone:
                 failed.add(number)
             case PutRoute(route, False) if route.nexthop_id:
                 missing.add((route.prefix, route.table))
-        if problem:
-            taken = isinstance(action, PutRoute) and problem.endswith(os.strerror(errno.EEXIST))
-            (done.notes if taken else done.problems).append(_taken(action.route) if taken else problem)
+        if problem and isinstance(action, PutRoute) and problem.endswith(os.strerror(errno.EEXIST)):
+            done.notes.append(_taken(action.route))
+        elif problem:
+            done.problems.append(problem)
     # The route that FRR sees stands for the other, and would lead nowhere by itself.
     for route in have.routes:
         if route.metric == names.SEEN_METRIC and (route.prefix, route.table) in missing and perform(rtnl, Remove(route), known) is None:

@@ -56,7 +56,8 @@ def ask(rtnl: Rtnl, plans: Iterable[Plan], want: Desired, have: KernelState) -> 
 
 def _prefixes(plans: Iterable[Plan], want: Desired, have: KernelState) -> Iterator[tuple[Plan, str, int, int]]:
     for plan in plans:
-        vrf = have.links[plan.vrf].index if plan.vrf in have.links else 0
+        link = have.links.get(plan.vrf or "")
+        vrf = link.index if link else 0
         for route in plan.routes:
             if number := want.standing.get(route.group_id):
                 yield plan, route.prefix, number, vrf

@@ -78,7 +78,7 @@ class Repairs:
         repaired = [change for key, (value, change) in self._lost.items() if stands.get(key) == value]
         self._lost = {key: lost for key, lost in self._lost.items() if key in values and values[key] == lost[0] and key not in stands}
         self._stood = stands
-        self._ids = {key: want.standing[key[1]] for key in stands if key[0] == "group" and key[1] in want.standing}  # type: ignore[index]
+        self._ids = {key: want.standing[key[1]] for key in stands if key[0] == "group" and key[1] in want.standing}
         self._times = {key: times for key, times in self._times.items() if now - times[-1] <= WINDOW}
         self._held = {key: held for key, held in self._held.items() if key in self._times}
         return Outcome(tuple(repaired), tuple(contested))
@@ -93,13 +93,13 @@ class Repairs:
 
     def refused(self, now: float) -> set[int]:
         """Ids of the next hops and groups (those of the plan) among them."""
-        return {key[1] for key in self.left_alone(now) if key[0] in ("nexthop", "group")}  # type: ignore[misc]
+        return {key[1] for key in self.left_alone(now) if key[0] in ("nexthop", "group")}
 
     def ignored(self, now: float) -> set[int]:
         """Ids of the kernel's next hops whose changes are no reason to look, because nothing would be done about them."""
         alone = self.left_alone(now)
-        groups = {key[1] + offset for key in alone if key[0] == "group" for offset in names.GROUP_OFFSETS}  # type: ignore[operator]
-        return groups | {key[1] for key in alone if key[0] == "nexthop"}  # type: ignore[misc]
+        groups = {key[1] + offset for key in alone if key[0] == "group" for offset in names.GROUP_OFFSETS}
+        return groups | {key[1] for key in alone if key[0] == "nexthop"}
 
     def notes(self, now: float) -> list[str]:
         """A sentence about each of them."""
@@ -151,7 +151,8 @@ def _wanted(want: Desired, have: KernelState) -> Iterator[tuple[Key, object]]:
     yield from ((("nexthop", number), hop) for number, hop in want.nexthops.items())
     yield from ((("group", names.first_group_id(n)), replace(group, id=0)) for n, group in want.groups.items())
     yield from ((_route_key(route), _without_id(route)) for route in want.routes)
-    yield from ((_key(what), what) for what in (*want.addresses, *want.neighbours, *want.rules))
+    for things in (want.addresses, want.neighbours, want.rules):
+        yield from ((_key(what), what) for what in things)
 
 
 def _without_id(route: Route) -> Route:

@@ -437,6 +437,7 @@ def _sender(sock: socket.socket | None, target: Target) -> Callable[[bytes], Non
     """What sends a packet over a path: out of its device, from its address."""
     if sock is None:
         return lambda _packet: None
+    address: tuple[str | int, ...]
     if target.family == 4:
         own = struct.pack("=i4s4x", target.index, socket.inet_pton(socket.AF_INET, target.source))
         ancillary, address = [(socket.IPPROTO_IP, _IP_PKTINFO, own)], (target.via, 0)
