@@ -62,7 +62,7 @@ def targets(directory: Path) -> Made:
 
 
 def _wire() -> Made:
-    probe = wire.Probe(7, True, 2, 900, 1 << 40, 3, 3, 3, 40, True, 1 << 63, 5, 12)
+    probe = wire.Probe(7, True, 2, 900, 1 << 40, 3, 3, 3, 40, 1 << 63, 5, 12)
     samples = []
     for family in (4, 6):
         for kind in (wire.ECHO_REQUEST, wire.ECHO_REPLY):

@@ -89,7 +89,7 @@ def test_a_third_router_has_no_say_about_the_path_to_another(trio: list[Router],
     made = [
         wire.Probe(
             source.randrange(1 << 16), source.random() < 0.5, source.choice((1, 1, 2, source.randrange(256))), source.randrange(1 << 16),
-            source.randrange(1 << 63), 0, 0, source.choice((0, 3)), source.choice((None, 0, 100)), source.random() < 0.5,
+            source.randrange(1 << 63), 0, 0, source.choice((0, 3)), source.choice((None, 0, 100)),
             source.getrandbits(64), source.choice((0, source.getrandbits(64))), source.choice((0, 255)),
         )
         for _ in range(attack.either(1000, 20_000))
@@ -109,7 +109,7 @@ def test_a_third_router_has_no_say_about_the_path_to_another(trio: list[Router],
 def test_what_is_no_probe_is_left_alone(trio: list[Router], attack: Attack) -> None:
     first, second, _third = trio
     source, before = attack.random("garbage"), memory(first, PATHD)
-    good = wire.encode(wire.Probe(1, True, 1, 900, 5, 3, 3, 3, 50, False, 7, 8), 6, 9)
+    good = wire.encode(wire.Probe(1, True, 1, 900, 5, 3, 3, 3, 50, 7, 8), 6, 9)
     forged = []
     for _ in range(attack.either(1000, 20_000)):
         family, message = source.choice((4, 6)), bytearray(good)

@@ -15,18 +15,14 @@ from typing import NamedTuple
 
 FLAP_WINDOW, FREE_FALLS = 120.0, 3  # so many falls in so many seconds go without a penalty
 FIRST_HOLD, LONGEST_HOLD = 2.0, 60.0  # seconds
-HISTORY = 100  # probes whose answers are read that the loss is made of
-ASKED = 5  # of so many probes over a path for which the remote vouches, the answer to one is read
-CALM = 20  # so many in a row must have been answered before
-_LATE = 1.25  # intervals after which the remote should have vouched again
+HISTORY = 100  # probes of which the loss is computed
 
 
 class _Open(NamedTuple):
-    """A probe that nothing has come of yet."""
+    """A probe without an answer."""
 
     number: int
     at: float
-    quiet: bool
 
 
 @dataclass(slots=True)
@@ -42,11 +38,9 @@ class Health:
     _falls: tuple[float, ...] = ()
     _hold_until: float = 0.0
     _sent: int = 0
-    # Probes without an answer, and without a word of the remote's that they came.
     _open: deque[_Open] = field(default_factory=lambda: deque(maxlen=HISTORY))
-    _vouched: deque[float] = field(default_factory=lambda: deque(maxlen=3))  # when the remote last said that ours come
-    _asked: int = 0  # probes whose answers are read
-    _times: deque[tuple[int, float]] = field(default_factory=lambda: deque(maxlen=HISTORY))  # the last of them: number, when sent
+    _vouched: float = -math.inf  # when the remote last reported that ours arrive
+    _times: deque[float] = field(default_factory=lambda: deque(maxlen=HISTORY))  # when the last probes were sent
     _answers: int = 0  # bit n: the n-th of them from the last was answered
     _counted_from: int | None = None  # those before this one do not count as lost: the path was not there yet
 
@@ -56,75 +50,49 @@ class Health:
         return max(self.interval / 4, 0.02, 2 * (self.rtt or 0.0))
 
     @property
-    def _last_word(self) -> float:
-        return self._vouched[-1] if self._vouched else -math.inf
-
-    @property
     def deadline(self) -> float | None:
         """When the probes that are under way count as lost, unless one of them is answered."""
         if not self._open:
             return None
-        return max(self._open[0].at, self._last_word) + (self.multiplier - 1) * self.interval + self._margin
+        return max(self._open[0].at, self._vouched) + (self.multiplier - 1) * self.interval + self._margin
 
     def missing(self, now: float) -> int:
-        """How many answers, or words that stand for them, should have come by now, in a row up to the last."""
-        if not self._open:
-            return 0
-        late = now - self._last_word >= _LATE * self.interval
+        """How many answers should have come by now, in a row up to the last."""
         # A probe goes out a little after it is due, so the one before is not quite an interval old.
         age = max(0.9 * self.interval, self._margin)
-        return sum(now - probe.at >= age and (late or not probe.quiet) for probe in self._open)
+        return sum(now - probe.at >= age for probe in self._open)
 
-    def may_be_quiet(self, now: float) -> bool:
-        """Whether the next probe needs no answer: the remote vouches for the path, once in every interval of ours.
-
-        One of :data:`ASKED` needs one all the same, for the round-trip time and the loss; so do all where any is lost.
-        """
-        if not self.up or self._open or self._row < CALM or self._sent - self._times[-1][0] >= ASKED - 1:
-            return False
-        words, late = self._vouched, _LATE * self.interval
-        return len(words) == words.maxlen and words[-1] - words[0] < 2 * late and now - words[-1] < late
-
-    def sent(self, now: float, quiet: bool = False) -> int:
-        """A probe goes out, whose answer is not read when it is ``quiet``; its number."""
+    def sent(self, now: float) -> int:
+        """A probe goes out; its number."""
         self._sent += 1
-        self._open.append(_Open(self._sent, now, quiet))
-        if not quiet:
-            self._asked += 1
-            self._times.append((self._sent, now))
-            self._answers = self._answers << 1 & (1 << HISTORY) - 1
+        self._open.append(_Open(self._sent, now))
+        self._times.append(now)
+        self._answers = self._answers << 1 & (1 << HISTORY) - 1
         return self._sent
 
     def answered(self, number: int, arrival: float) -> None:
         """An answer to the probe of that number (modulo 65536) came at ``arrival``."""
-        # Mostly it is the last one.
-        for back, (asked, at) in enumerate(reversed(self._times)):
-            if (asked - number) % 65536 == 0:
-                break
-        else:
-            return  # too old, or never asked
+        back = (self._sent - number) % 65536
+        if back >= len(self._times):
+            return  # too old, or never sent
         if self._answers >> back & 1:
             return  # a duplicate
         self._answers |= 1 << back
-        if self._open and self._open[0].number < asked:
+        answered = self._sent - back
+        if self._open and self._open[0].number < answered:
             self._row = 0  # an earlier one is lost
-        while self._open and self._open[0].number <= asked:
+        while self._open and self._open[0].number <= answered:
             self._open.popleft()
         self._row += 1
-        rtt = max(0.0, arrival - at)
+        rtt = max(0.0, arrival - self._times[-1 - back])
         self.rtt = rtt if self.rtt is None else self.rtt + (rtt - self.rtt) / 8
 
     def vouch(self, arrival: float) -> None:
         """A probe of the remote has come over the path, and says that ours have come there lately.
 
-        So both directions work, whatever became of an answer; a quiet one needs none. It keeps a path up, but brings
-        none up.
+        So both directions work, whatever became of an answer. It keeps a path up, but brings none up.
         """
-        if arrival <= self._last_word:
-            return
-        self._vouched.append(arrival)
-        while self._open and self._open[0].quiet and self._open[0].at <= arrival:
-            self._open.popleft()
+        self._vouched = max(self._vouched, arrival)
 
     def judge(self, now: float) -> bool:
         """Take up or down what the answers say; whether that changed anything."""
@@ -149,7 +117,7 @@ class Health:
         """
         under_way = (self._answers & -self._answers).bit_length() - 1 if self._answers else 0
         row = self._answers >> under_way
-        return self._asked - under_way - ((row ^ (row + 1)).bit_length() - 1)
+        return self._sent - under_way - ((row ^ (row + 1)).bit_length() - 1)
 
     def _fall(self, now: float) -> None:
         self._falls = (*(at for at in self._falls if at > now - FLAP_WINDOW), now)
@@ -175,8 +143,8 @@ class Health:
         return self.deadline if len(self._open) >= self.multiplier else None
 
     def loss(self) -> float | None:
-        """Share of probes without an answer, of those whose answer is read and due; None before there are any."""
-        due = min(self._asked - (self._counted_from or 0), HISTORY) - self.multiplier
+        """Share of probes without an answer, of those whose answer is due; None before there are any."""
+        due = min(self._sent - (self._counted_from or 0), HISTORY) - self.multiplier
         if due <= 0:
             return None
         answers = (self._answers >> self.multiplier) & ((1 << due) - 1)

@@ -327,11 +327,10 @@ class Prober:
                 uses[instance] = None if use is None else round(100 * use)
             at = time.monotonic()
             copies = COPIES[min(health.missing(now), len(COPIES) - 1)] if health.up else 1
-            quiet = health.may_be_quiet(now)
-            number = health.sent(at, quiet)
+            number = health.sent(at)
             probe = wire.Probe(
                 number, urgent, target.instance, state.good_ms, int(at * 1e9), *self._told.get(state.group, (0, 0)),
-                seen[state.group], uses[instance], quiet, state.trust.token, state.trust.echo,
+                seen[state.group], uses[instance], state.trust.token, state.trust.echo,
                 round(1000 * state.inbound.least),
             )  # fmt: skip
             packets.append((state, wire.encode(probe, target.family, state.identifier), copies))

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 MAGIC = 0x7A746D31  # "ztm1"; another format gets another one
 URGENT = 1  # flag: something has changed, read this at once
-QUIET = 2  # flag: the remote's own probes say enough, its kernel's reply to this one is not read
+# Flag 2 is not free: earlier versions set it where they do not read the reply.
 
 ECHO_REQUEST = {4: 8, 6: 128}
 ECHO_REPLY = {4: 0, 6: 129}
@@ -35,8 +35,8 @@ _LONGEST = 255  # ms of a wait that is told
 class Probe(NamedTuple):
     """One probe. Bit K-1 of a mask stands for instance K; ``sent`` in ns of the sender's own clock.
 
-    ``use`` in percent is how hard the sending instance works; None where that is not measured. Of a ``quiet`` one the
-    reply is not read. ``token`` is the sender's secret of this path, ``echo`` the remote's, 0 while there is none: see
+    ``use`` in percent is how hard the sending instance works; None where that is not measured. ``token`` is
+    the sender's secret of this path, ``echo`` the remote's, 0 while there is none: see
     :class:`zerotier_multi.pathd.probe.trust.Trust`. (A tuple, because hundreds are made in a second.)
     """
 
@@ -49,7 +49,6 @@ class Probe(NamedTuple):
     used: int
     seen: int
     use: int | None = None
-    quiet: bool = False
     token: int = 0
     echo: int = 0
     wait_ms: int = 0  # how much longer than at best the remote's probes take to the sender; more than a quarter of a second is 255
@@ -65,8 +64,8 @@ def checksum(data: bytes) -> int:
 
 def encode(probe: Probe, family: int, identifier: int) -> bytes:
     """An echo request; the kernel itself puts the checksum of ICMPv6 in."""
-    sequence, urgent, instance, good_ms, sent, heard, used, seen, use, quiet, token, echo, wait_ms = probe
-    flags = (URGENT if urgent else 0) | (QUIET if quiet else 0)
+    sequence, urgent, instance, good_ms, sent, heard, used, seen, use, token, echo, wait_ms = probe
+    flags = URGENT if urgent else 0
     # The rest at the end, where an earlier version of the daemon does not look.
     payload = _PAYLOAD.pack(MAGIC, flags, instance, good_ms, sent, heard, used, seen)
     payload += _LOAD.pack(_UNKNOWN if use is None else use, min(wait_ms, _LONGEST)) + _TOKENS.pack(token, echo)
@@ -94,8 +93,8 @@ def decode(packet: bytes, family: int) -> tuple[bool, int, Probe] | None:
     use, wait_ms = _LOAD.unpack_from(packet, offset + SIZE) if len(packet) >= tokens else (_UNKNOWN, 0)
     known = use if use <= 100 else None
     token, echo = _TOKENS.unpack_from(packet, tokens) if len(packet) >= tokens + _TOKENS.size else (0, 0)
-    urgent, quiet = bool(flags & URGENT), bool(flags & QUIET)
-    return reply, identifier, Probe(sequence, urgent, instance, good_ms, sent, heard, used, seen, known, quiet, token, echo, wait_ms)
+    urgent = bool(flags & URGENT)
+    return reply, identifier, Probe(sequence, urgent, instance, good_ms, sent, heard, used, seen, known, token, echo, wait_ms)
 
 
 # -- classic BPF, so that only what is ours wakes the daemon (linux/filter.h)
@@ -108,7 +107,7 @@ _MOST_DEVICES = 250  # a jump goes no further
 
 
 def packet_filter(family: int, urgent: bool, devices: Sequence[int]) -> list[tuple[int, int, int, int]]:
-    """A filter for a raw socket: urgent requests only, or every other request and the replies to what is not quiet.
+    """A filter for a raw socket: urgent requests only, or every other request and all replies.
 
     Only of ``devices``, by ifindex (in a VRF the kernel may name that one instead); of none when there are none.
     """
@@ -137,10 +136,9 @@ def _probes(family: int, urgent: bool) -> list[tuple[int, int, int, int]]:
         ]  # fmt: skip
     return [
         *begin,
-        (word, 0, 0, magic), (_JEQ, 0, 7, MAGIC),
+        (word, 0, 0, magic), (_JEQ, 0, 5, MAGIC),
         (byte, 0, 0, 0), (_JEQ, 2, 0, ECHO_REPLY[family]),
-        (byte, 0, 0, flags), (_JSET, 3, 2, URGENT),
-        (byte, 0, 0, flags), (_JSET, 1, 0, QUIET),
+        (byte, 0, 0, flags), (_JSET, 1, 0, URGENT),
         (_RET, 0, 0, _ALL), (_RET, 0, 0, _NONE),
     ]  # fmt: skip
 
