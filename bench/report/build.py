@@ -109,10 +109,11 @@ def goals(run: Run) -> Table:
 def ratios(run: Run) -> Table | None:
     """Throughput of every subject with its ratios; None when the run has no throughput."""
     by_subject = verdict.comparisons(verdict.rows(run, "throughput"))
-    kinds = list(dict.fromkeys(traffic for of in by_subject.values() for traffic in of))
+    kinds = list(dict.fromkeys(traffic for of in by_subject.values() for traffic, one in of.items() if traffic or one.row.samples))
     kinds.sort(key=lambda kind: list(words.TRAFFIC).index(kind) if kind in words.TRAFFIC else len(words.TRAFFIC))
-    if not kinds:
+    if not by_subject:
         return None
+    kinds = kinds or [""]
     rows = []
     for subject, of in by_subject.items():
         group = next(iter(of.values())).row.group

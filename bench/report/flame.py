@@ -26,6 +26,13 @@ class Frame:
         return 1 + max((callee.depth(least) for callee in self.callees.values() if callee.total >= least), default=0)
 
 
+def plain(name: str) -> str:
+    """A function's name without the mark of the kernel."""
+    for mark in KERNEL:
+        name = name.removesuffix(mark)
+    return name
+
+
 def parse(folded: str) -> Frame:
     """The tree of all stacks. Raises ValueError with the line that is none."""
     root = Frame("all")
@@ -71,9 +78,7 @@ def render(root: Frame, prefix: str, title: str) -> str:
     def draw(frame: Frame, left: float, level: int) -> None:
         width = frame.total / root.total * WIDTH
         top = height - (level + 1) * ROW
-        name = frame.name
-        for mark in KERNEL:
-            name = name.removesuffix(mark)
+        name = plain(frame.name)
         colour = "kernel" if name != frame.name else f"flame{zlib.crc32(name.encode()) % 3 + 1}"
         letters = int((width - 6) / LETTER)
         shown = name if len(name) <= letters else f"{name[: letters - 1]}…" if letters >= 4 else ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -140,13 +141,16 @@ def distribution(samples: Mapping[str, tuple[str, Sequence[float]]], unit: str) 
     """Share of the values that are at most so large, by label: (group, values); values on a logarithmic axis."""
     with matplotlib.rc_context(SETTINGS):
         drawn, axes = _axes(3.2)
-        for number, (label, (group, values)) in enumerate(samples.items()):
+        used: Counter[str] = Counter()
+        for label, (group, values) in samples.items():
+            dash = DASHES[used[group] % len(DASHES)]
+            used[group] += 1
             ordered = sorted(values)
             step = max(1, len(ordered) // 400)  # more points cannot be seen
             kept = [*range(0, len(ordered), step), len(ordered) - 1]
             axes.plot(
                 [max(ordered[at], 1e-6) for at in kept], [(at + 1) / len(ordered) for at in kept],
-                color=COLOURS[group], linestyle=DASHES[number % len(DASHES)], label=label,
+                color=COLOURS[group], linestyle=dash, label=label,
             )  # fmt: skip
         for share, name in ((0.5, "p50"), (0.99, "p99")):
             axes.axhline(share, color=COLOURS["muted"], linewidth=0.8, linestyle=(0, (1, 2)))

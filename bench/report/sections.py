@@ -18,6 +18,8 @@ ORDER = (
     "scaling", "throughput", "forwarded", "latency", "stalls", "evenness", "memory", "transfer-1gb", "commit", "trusted-path", "profile",
 )  # fmt: skip
 TIMELINE = "Traffic over time, one strip per subject; the event is at 0. The table has the longest gap."
+COMPACT = 3  # conditions from which on a metric that is not the scenario's own gets one block
+MAIN_TRAFFIC = "tcp-16"
 HOTTEST = 15  # functions in the table beside a flame graph
 
 
@@ -54,7 +56,42 @@ def _field(name: str) -> Block:
 
 
 def _generic(run: Run, scenario: Scenario) -> Iterator[Block]:
-    yield from _panels(scenario, panels(scenario.rows), _ids(scenario))
+    yield from _all(scenario, scenario.rows, _ids(scenario))
+
+
+def _all(scenario: Scenario, rows: Sequence[Row], ids: Iterator[str], labels: Sequence[str] = ()) -> Iterator[Block]:
+    """The scenario's own metric, which is that of its first row, plot by plot; others under many conditions in one block each."""
+    own = scenario.rows[0].metric if scenario.rows else ""
+    yield from _panels(scenario, panels([row for row in rows if row.metric == own], labels), ids)
+    for metric in dict.fromkeys(row.metric for row in rows if row.metric != own):
+        those = panels([row for row in rows if row.metric == metric], labels)
+        if len(those) < COMPACT or any(panel.axis for panel in those):
+            yield from _panels(scenario, those, ids)
+        else:
+            yield _compact(scenario, those, ids)
+
+
+def _compact(scenario: Scenario, those: Sequence[Panel], ids: Iterator[str]) -> Block:
+    """One table with a column for each condition, beside the plot of one of them."""
+    shown = next((panel for panel in those if ("traffic", MAIN_TRAFFIC) in panel.conditions), those[-1])
+    title = words.capital(those[0].metric)
+    heads = [words.capital(", ".join(words.condition(name, value) for name, value in panel.conditions)) for panel in those]
+    labels = dict.fromkeys((panel.label(row), row.group) for panel in those for row in panel.rows)
+    rows = []
+    for label, group in labels:
+        found = [next((row for row in panel.rows if panel.label(row) == label), None) for panel in those]
+        why = {row.unavailable for row in found if row}
+        if all(why):
+            rows.append(unavailable(label, group, "; ".join(sorted(map(str, why))), len(those) + 1))
+            continue
+        cells = [Cell(label)]
+        for row in found:
+            cells.append(Cell(words.number(words.median(row)) if row and row.samples else "–"))
+        rows.append((group, cells))
+    table = Table(f"{title}, {those[0].unit}", ("", *heads), rows)
+    drawn = plots.bars(bars(shown), f"{shown.unit}, {shown.better} is better")
+    note = f"The plot: {', '.join(words.condition(name, value) for name, value in shown.conditions)}. Unit: {those[0].unit}."
+    return Block(title, _inline(drawn, next(ids), f"{scenario.title}. {shown.title}", table), table, note)
 
 
 def _panels(scenario: Scenario, those: Sequence[Panel], ids: Iterator[str]) -> Iterator[Block]:
@@ -67,7 +104,7 @@ def _panels(scenario: Scenario, those: Sequence[Panel], ids: Iterator[str]) -> I
         if panel.axis:
             drawn = plots.lines(_lines(panel), panel.axis.replace("_", " "), panel.unit, ticks=_ticks(panel))
         else:
-            drawn = plots.bars(bars(panel), f"{panel.unit}, {panel.better} is better")
+            drawn = plots.bars(bars(panel), f"{panel.unit}, {panel.better} is better".lstrip(", "))
         yield Block(panel.title, _inline(drawn, next(ids), f"{scenario.title}. {panel.title}", table), table)
 
 
@@ -153,8 +190,8 @@ def _scaling(run: Run, scenario: Scenario) -> Iterator[Block]:
                 for row, other, cost in costs
             ] + [("field", [Cell("GK41, 1G (field)"), Cell("441 Mbit/s"), Cell("541 Mbit/s"), Cell(words.percent(field.FLOATING_IP_COST))])],
         ))  # fmt: skip
-    rest = [row for row in scenario.rows if row.metric not in ("throughput", "efficiency") or row.unavailable]
-    yield from _panels(scenario, panels(rest), ids)
+    rest = [row for row in scenario.rows if (row.metric not in ("throughput", "efficiency") or row.unavailable)]
+    yield from _all(scenario, [row for row in rest if not row.parameters.get("floating_ip") or row.unavailable], ids)
 
 
 def scaling_plot(by_engine: dict[str, dict[int, Row]]) -> Figure:
@@ -201,8 +238,8 @@ def _gain(gain: float, number: int) -> str:
 
 def _evenness(run: Run, scenario: Scenario) -> Iterator[Block]:
     ids = _ids(scenario)
-    measured = [row for row in scenario.rows if row.metric == "evenness"]
-    rest = [row for row in scenario.rows if row.metric != "evenness"]
+    measured = [row for row in scenario.rows if row.metric == "evenness" and "flows" in row.parameters]
+    rest = [row for row in scenario.rows if row not in measured]
     for paths in sorted({int(row.parameters.get("paths", 0)) for row in measured}):
         those = [row for row in measured if row.parameters.get("paths", 0) == paths]
         numbers = sorted({int(row.parameters["flows"]) for row in those if "flows" in row.parameters})
@@ -221,7 +258,7 @@ def _evenness(run: Run, scenario: Scenario) -> Iterator[Block]:
         table = _evenness_table(title, by_weights, expected)
         drawn = plots.lines(entries, "flows", "largest / mean share", ticks=numbers, log="x", zero=False)
         yield Block(title, _inline(drawn, next(ids), title, table), table, "1 is even.")
-    yield from _panels(scenario, panels(rest), ids)
+    yield from _all(scenario, rest, ids)
 
 
 def _evenness_table(title: str, by_weights: Mapping[str, Sequence[Row]], expected: Mapping[int, float]) -> Table:
@@ -240,7 +277,8 @@ def _evenness_table(title: str, by_weights: Mapping[str, Sequence[Row]], expecte
 
 def _latency(run: Run, scenario: Scenario) -> Iterator[Block]:
     ids = _ids(scenario)
-    for panel in panels(scenario.rows):
+    drawn_metrics = {row.metric for row in scenario.rows if row.distribution}
+    for panel in panels([row for row in scenario.rows if row.metric in drawn_metrics]):
         having = [row for row in panel.rows if row.distribution]
         if not having:
             yield from _panels(scenario, [panel], ids)
@@ -256,11 +294,14 @@ def _latency(run: Run, scenario: Scenario) -> Iterator[Block]:
         table = Table(panel.title, ("", f"p50, {panel.unit}", "p90", "p99", "worst"), rows)
         drawn = plots.distribution({panel.label(row): (row.group, row.distribution or ()) for row in having}, panel.unit)
         yield Block(panel.title, _inline(drawn, next(ids), panel.title, table), table)
+    yield from _all(scenario, [row for row in scenario.rows if row.metric not in drawn_metrics], ids)
 
 
 def _stalls(run: Run, scenario: Scenario) -> Iterator[Block]:
     ids = _ids(scenario)
-    yield from _panels(scenario, panels(scenario.rows), ids)
+    for metric in dict.fromkeys(row.metric for row in scenario.rows):
+        those = panels([row for row in scenario.rows if row.metric == metric])
+        yield from [_compact(scenario, those, ids)] if len(those) >= COMPACT else _panels(scenario, those, ids)
     by_event: dict[str, list[Row]] = {}
     for row in scenario.rows:
         if row.timeline:
@@ -269,7 +310,7 @@ def _stalls(run: Run, scenario: Scenario) -> Iterator[Block]:
         labels = {row.subject if row.subject not in [o.subject for o in those if o is not row] else _full(row): row for row in those}
         unit = str(those[0].parameters.get("timeline_unit", "packets/s"))
         drawn = plots.timelines({label: (row.group, row.timeline or ()) for label, row in labels.items()}, unit)
-        title = f"{words.capital(event)}: traffic over time"
+        title = f"{words.capital(words.condition('event', event))}: traffic over time"
         rows = [
             (row.group, [Cell(label), Cell(f"{gap(row.timeline or ()):.2f} s"), Cell(_range(row))]) for label, row in labels.items()
         ]
@@ -304,19 +345,25 @@ def _range(row: Row) -> str:
 
 def _profile(run: Run, scenario: Scenario) -> Iterator[Block]:
     ids = _ids(scenario)
-    yield from _panels(scenario, panels(scenario.rows), ids)
+    yield from _all(scenario, scenario.rows, ids)
     for row in scenario.rows:
         if not row.stacks:
             continue
         root = flame.parse(row.stacks)
         title = f"Where {row.subject} spends its time"
-        table = Table(f"{title}: hottest functions", ("function", "itself", "with callees"), [
-            ("", [Cell(name), Cell(words.percent(own)), Cell(words.percent(total))]) for name, own, total in flame.hottest(root, HOTTEST)
+        table = Table(f"{title}: hottest functions", ("function", "of", "itself", "with callees"), [
+            ("", [Cell(flame.plain(name)), Cell("kernel" if flame.plain(name) != name else "program"), Cell(words.percent(own)), Cell(words.percent(total))]) for name, own, total in flame.hottest(root, HOTTEST)
         ])  # fmt: skip
         note = "Width is the share of samples; callers are below. Blue frames are the kernel's."
         yield Block(title, flame.render(root, next(ids), title), table, note, wide=True)
 
 
+def _together(*labels: str) -> Callable[[Run, Scenario], Iterator[Block]]:
+    """As :func:`_generic`, with rows that differ in these parameters in one plot."""
+    return lambda _, scenario: _all(scenario, scenario.rows, _ids(scenario), labels)
+
+
 BLOCKS: dict[str, Callable[[Run, Scenario], Iterator[Block]]] = {
     "scaling": _scaling, "evenness": _evenness, "latency": _latency, "stalls": _stalls, "profile": _profile,
+    "trusted-path": _together("trusted_path"), "commit": _together("commit"),
 }  # fmt: skip

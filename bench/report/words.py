@@ -10,10 +10,14 @@ from bench.results import Parameter, Row
 
 TRAFFIC = {
     "tcp-1": "TCP, 1 stream",
+    "tcp-8": "TCP, 8 streams",
     "tcp-16": "TCP, 16 streams",
+    "tcp-32": "TCP, 32 streams",
+    "tcp-64": "TCP, 64 streams",
     "tcp-bidir": "TCP, both ways at once",
     "udp-1200": "UDP, 1200 bytes",
     "udp-64": "UDP, 64 bytes",
+    "tcp-16 iperf2": "TCP, 16 streams by iperf 2",
 }
 GROUPS = {"raw": "raw link", "peer": "other VPNs", "stock": "ZeroTier", "ours": "zerotier-multi"}
 ABBREVIATIONS = {"cpu": "CPU", "lan": "LAN", "ip": "IP", "pss": "PSS"}
@@ -68,9 +72,13 @@ def condition(name: str, value: Parameter) -> str:
     """A parameter for people: ``TCP, 16 streams``, ``load idle``, ``8 instances``."""
     if name == "traffic":
         return TRAFFIC.get(str(value), str(value))
+    if name == "load" and value in TRAFFIC:
+        return f"under {TRAFFIC[str(value)]}"
     label = " ".join(ABBREVIATIONS.get(word, word) for word in name.replace("-", "_").split("_"))
     if isinstance(value, bool):
         return label if value else f"no {label}"
     if isinstance(value, str):
-        return value if name in ("event", "load", "engine") else f"{label} {value}"
+        if name == "event":
+            return value.replace("-", " ")
+        return value if name in ("load", "engine", "commit") else f"{label} {value}"
     return f"{label} {number(value)}" if isinstance(value, float) else f"{value} {label}"
