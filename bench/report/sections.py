@@ -351,9 +351,11 @@ def _profile(run: Run, scenario: Scenario) -> Iterator[Block]:
             continue
         root = flame.parse(row.stacks)
         title = f"Where {row.subject} spends its time"
-        table = Table(f"{title}: hottest functions", ("function", "of", "itself", "with callees"), [
-            ("", [Cell(flame.plain(name)), Cell("kernel" if flame.plain(name) != name else "program"), Cell(words.percent(own)), Cell(words.percent(total))]) for name, own, total in flame.hottest(root, HOTTEST)
-        ])  # fmt: skip
+        rows = []
+        for name, own, total in flame.hottest(root, HOTTEST):
+            side = "program" if flame.plain(name) == name else "kernel"
+            rows.append(("", [Cell(text) for text in (flame.plain(name), side, words.percent(own), words.percent(total))]))
+        table = Table(f"{title}: hottest functions", ("function", "of", "itself", "with callees"), rows)
         note = "Width is the share of samples; callers are below. Blue frames are the kernel's."
         yield Block(title, flame.render(root, next(ids), title), table, note, wide=True)
 
