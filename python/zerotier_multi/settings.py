@@ -41,6 +41,7 @@ class Setting:
 SETTINGS = (
     Setting("disable-tcp-fallback", ("settings", "allowTcpFallbackRelay"), live=True, when_set=False),
     Setting("force-tcp-relay", ("settings", "forceTcpRelay"), live=True, lacks="has no TCP relay"),
+    Setting("offload disable", ("settings", "offloadDisable")),  # zerotier-one has none and ignores it
 )
 
 # What stands in local.conf in any case and is read again by both engines.

@@ -74,6 +74,23 @@ def test_peers_whose_hello_cannot_be_read_are_named() -> None:
     assert warnings(*(f"89e92ceee{k}" for k in range(5))) == [sentence.format("89e92ceee0, 89e92ceee1, 89e92ceee2 and 2 more")]
 
 
+def test_offloads_that_are_off_are_said() -> None:
+    seen = box()
+    assert [i["offloads_off"] for i in data.instances(seen, PLAN)["instances"]] == [None] * 4
+    taken = {"tso": True, "uso": True, "tcp-gro": True, "udp-gro": True}
+
+    def answer(number: int, *off: str, underlay: bool = True) -> Answer:
+        networks = ({"nwid": "f" * 16, "offloads": {}}, {"nwid": PLAN.instances[number].network_id, "offloads": {**taken, **dict.fromkeys(off, False)}})
+        return Answer({"underlay": {"offloads": {"underlay-gso": True, "underlay-gro": underlay}}}, (), networks)
+
+    answers = (answer(0, "uso", "udp-gro"), answer(1, "uso", "udp-gro"), answer(2, underlay=False), answer(3))
+    found = data.instances(box(answers={i.unit: told for i, told in zip(PLAN.instances, answers, strict=True)}), PLAN)
+    assert [i["offloads_off"] for i in found["instances"]] == [["uso", "udp-gro"], ["uso", "udp-gro"], ["underlay-gro"], []]
+    assert "Instances 1, 2 without offloads: uso, udp-gro\nInstance 3 without offloads: underlay-gro\n" in text.instances(found, False)
+    odd = Answer({"underlay": {"offloads": "x"}}, (), ({"nwid": PLAN.instances[0].network_id, "offloads": None},))
+    assert data.instances(box(answers={PLAN.instances[0].unit: odd}), PLAN)["instances"][0]["offloads_off"] is None
+
+
 def test_what_is_wrong_is_said() -> None:
     unit = PLAN.instances[1].unit
     dead = box(units={**box().units, unit: UnitState("failed")})

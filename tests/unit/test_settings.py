@@ -19,7 +19,7 @@ from zerotier_multi.settings import ANY, SETTINGS, Given, Key, Setting, Value, g
 CPUS = tuple(Cpu(n, n) for n in range(4))
 ENGINES = {"zerotier-one": "/sbin/zerotier-one", "ztnode": "/sbin/ztnode"}
 # Lines that set a row whose value the definition gives no sample of: path -> line below the bundle.
-SAMPLES: dict[str, str] = {}
+SAMPLES: dict[str, str] = {"offload disable": "offload disable uso"}
 
 
 def line_of(setting: Setting) -> str:

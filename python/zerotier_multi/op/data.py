@@ -6,6 +6,7 @@ not known is None.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from zerotier_multi import membership, names
@@ -13,7 +14,7 @@ from zerotier_multi.cpu import format_cpu_list
 from zerotier_multi.membership import Member
 from zerotier_multi.op.hello import unread_sentence
 from zerotier_multi.op.peer import peer_node, underlay
-from zerotier_multi.op.snapshot import Snapshot
+from zerotier_multi.op.snapshot import Answer, Snapshot
 from zerotier_multi.plan import InstancePlan, PathPlan, Plan
 from zerotier_multi.planner import HASH_POLICY
 from zerotier_multi.states import BundleState, PathState
@@ -217,7 +218,16 @@ def instance_entry(snapshot: Snapshot, plan: Plan, instance: InstancePlan) -> Da
         "device_present": instance.device in snapshot.kernel.links,
         "rate_in_bits": bits(snapshot.rate(instance.device, "rx_bytes")),
         "rate_out_bits": bits(snapshot.rate(instance.device, "tx_bytes")),
+        "offloads_off": _offloads_off(answer, instance.network_id),
     }
+
+
+def _offloads_off(answer: Answer, network: str) -> list[str] | None:
+    """The offloads that an instance does not use; None where its engine does not say so."""
+    own = next((found for found in answer.networks or () if found.get("nwid") == network), {})
+    told = [place.get("offloads") for place in (own, (answer.status or {}).get("underlay")) if isinstance(place, Mapping)]
+    used = {str(name): value is True for part in told if isinstance(part, Mapping) for name, value in part.items()}
+    return [name for name, value in used.items() if not value] if used else None
 
 
 def bits(rate: float | None) -> int | None:

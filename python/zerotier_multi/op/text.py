@@ -203,7 +203,19 @@ def instances(data: Data, colour: bool) -> str:
         table(headers, rows, "rlllrlrrrrl"),
         warning_lines(data["warnings"], colour),
         _to_authorize(data),
+        _offloads_off(data["instances"]),
         f"CPU use is an average over the last {data['window_seconds']:.1f} s; 100 % is one CPU.",
+    )
+
+
+def _offloads_off(found: Sequence[Data]) -> str:
+    """The instances without some offload, and which: those that lack the same are one sentence."""
+    lacking: dict[str, list[str]] = {}
+    for instance in found:
+        if off := ", ".join(clean(name) for name in instance.get("offloads_off") or ()):
+            lacking.setdefault(off, []).append(str(instance["instance"]))
+    return "\n".join(
+        f"Instance{'s' if len(numbers) > 1 else ''} {', '.join(numbers)} without offloads: {names}" for names, numbers in lacking.items()
     )
 
 
