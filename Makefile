@@ -122,7 +122,7 @@ bench-peers: tools
 	@bench/peers/build build/bench/peers
 
 bench: debs bench-peers
-	@$(PYTHON) -m bench.run $(if $(QUICK),--quick) $(if $(NAME),--name $(NAME)) $(if $(SCENARIOS),--scenarios "$(SCENARIOS)") \
+	@$(PYTHON) -m bench run $(if $(QUICK),--quick) $(if $(NAME),--name $(NAME)) $(if $(SCENARIOS),--scenarios "$(SCENARIOS)") \
 		$(if $(SUBJECTS),--subjects "$(SUBJECTS)") $(if $(ROUNDS),--rounds $(ROUNDS)) $(if $(filter command line environment,$(origin SECONDS)),--seconds $(SECONDS)) \
 		$(if $(ZEROTIER_ONE),--zerotier-one $(ZEROTIER_ONE)) $(DEBS)/*.deb
 

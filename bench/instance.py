@@ -31,11 +31,12 @@ def mtu_of(engine: str) -> int:
 
 @contextmanager
 def joined(
-    engine: str, spaces: tuple[str, str], underlay: tuple[str, str], settings: Mapping[str, Any] | None = None
-) -> Iterator[list[str]]:
+    engine: str, spaces: tuple[str, str], underlay: tuple[str, str], settings: Mapping[str, Any] | None = None,
+    physical: Mapping[str, Any] | None = None,
+) -> Iterator[list[str]]:  # fmt: skip
     """A link between two namespaces that reach each other at ``underlay``; its ends are :data:`ADDRESSES`.
 
-    ``settings`` are those of local.conf besides the port. Yields the command of each end.
+    ``settings`` are those of local.conf besides the port, ``physical`` its part about physical paths. Yields the command of each end.
     """
     processes: list[subprocess.Popen[bytes]] = []
     commands = []
@@ -56,7 +57,7 @@ def joined(
                 (home / f"networks.d/{NETWORK}.local.conf").write_text("allowManaged=0\n")
                 (home / "devicemap").write_text(f"{NETWORK}={DEVICE}\n")
                 own_settings = {"primaryPort": PORT, "allowSecondaryPort": False, "portMappingEnabled": False, **(settings or {})}
-                (home / "local.conf").write_text(json.dumps({"settings": own_settings}))
+                (home / "local.conf").write_text(json.dumps({"settings": own_settings, "physical": physical or {}}))
                 command = ["ip", "netns", "exec", spaces[own], engine, "-U", f"-p{PORT}", str(home)]
                 none = subprocess.DEVNULL
                 processes.append(subprocess.Popen(command, stdin=none, stdout=none, stderr=none))

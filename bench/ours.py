@@ -18,9 +18,13 @@ ENGINES = ("ztnode", "zerotier-one")
 
 
 def lines(parameters: Mapping[str, Parameter]) -> str:
-    """Configuration besides the example's: ``affinity``, ``weights`` and ``mtu`` where a subject names them."""
-    words = {"affinity": "cpu affinity", "weights": "balance weights", "mtu": "mtu"}
-    return "".join(f"{ZT} {words[name]} {parameters[name]}\n" for name in words if name in parameters)
+    """Configuration besides the example's: ``weights`` and ``mtu`` where a subject names them.
+
+    Both routers share the cores of this machine, so instances are not pinned: instance K of both would have the same core.
+    """
+    words = {"weights": "balance weights", "mtu": "mtu"}
+    given = [f"{ZT} {words[name]} {parameters[name]}\n" for name in words if name in parameters]
+    return "".join([f"{ZT} cpu affinity none\n", *given])
 
 
 @contextmanager

@@ -18,7 +18,8 @@ from bench.results import SCENARIOS, Parameter, ResultsError, Row, Run
 
 DIRECTORY = Path(__file__).parent / "scenarios"
 KEYS = {"title", "question", "method", "metric", "unit", "better", "seconds", "rounds", "parameters", "subjects", "quick"}
-GROUPS = {"raw": "raw", "zerotier": "stock", "zerotier-multicore": "stock", "ours": "ours"}
+NAMES = {"raw": "raw link", "zerotier": "ZeroTier x 1", "zerotier-multicore": "ZeroTier multicore", "ztnode": "ztnode x 1"}
+GROUPS = {"raw": "raw", "zerotier": "stock", "zerotier-multicore": "stock", "ztnode": "ours", "ours": "ours"}
 
 
 @dataclass(frozen=True)
@@ -33,7 +34,7 @@ class Subject:
         """What it is called in the report."""
         if self.kind == "ours":
             return f"{self.parameters.get('engine', 'ztnode')} x {self.parameters.get('instances', 1)}"
-        return {"zerotier": "ZeroTier x 1", "zerotier-multicore": "ZeroTier multicore"}.get(self.kind, self.kind)
+        return NAMES.get(self.kind, self.kind)
 
     @property
     def group(self) -> str:

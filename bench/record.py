@@ -44,17 +44,17 @@ def _row(subject: Subject, reading: Reading) -> Row:
         metric=reading.metric, unit=reading.unit, better=reading.better,
         samples=() if reading.failed else (round(reading.value, 6),), commands=reading.commands,
         unavailable=reading.failed and " ".join(reading.failed.split())[:400],
-        distribution=reading.distribution, timeline=reading.timeline,
+        distribution=reading.distribution, timeline=reading.timeline, stacks=reading.stacks,
     )  # fmt: skip
 
 
 def _merged(old: Row, new: Row) -> Row:
-    """One more sample; distributions are of all rounds, a timeline is of the round with the largest value."""
+    """One more sample; distributions are of all rounds, a timeline is of the round with the largest value, stacks of the last."""
     if new.unavailable:
         return old
     worse = not old.samples or new.samples[0] > max(old.samples)
     joined = (*(old.distribution or ()), *(new.distribution or ()))
     return replace(
         old, samples=old.samples + new.samples, unavailable=None, commands=old.commands or new.commands,
-        distribution=joined or None, timeline=new.timeline if worse else old.timeline,
+        distribution=joined or None, timeline=new.timeline if worse else old.timeline, stacks=new.stacks or old.stacks,
     )  # fmt: skip

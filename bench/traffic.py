@@ -39,7 +39,7 @@ KINDS: Mapping[str, Kind] = {
     "tcp-16": Kind(16, 4),
     "tcp-32": Kind(32, 4),
     "tcp-64": Kind(64, 4),
-    "bidir": Kind(4, 1, both=True),
+    "tcp-bidir": Kind(4, 1, both=True),
     "udp-1200": Kind(1, udp=1200),
     "udp-64": Kind(1, udp=64),
     "tcp-16 iperf2": Kind(16, program="iperf2"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 
-from bench.measure import commit, evenness, latency, load, memory, scaling, stalls
+from bench.measure import commit, evenness, latency, load, memory, profile, scaling, stalls
 from bench.measure.common import Context, Reading
 
 MEASURES: Mapping[str, Callable[[Context], Iterator[Reading]]] = {
@@ -17,4 +17,6 @@ MEASURES: Mapping[str, Callable[[Context], Iterator[Reading]]] = {
     "latency": latency.measure,
     "stalls": stalls.measure,
     "commit": commit.measure,
+    "trusted-path": load.throughput,
+    "profile": profile.measure,
 }

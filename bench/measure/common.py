@@ -29,6 +29,7 @@ class Reading:
     commands: tuple[str, ...] = ()
     distribution: tuple[float, ...] | None = None
     timeline: tuple[tuple[float, float], ...] | None = None
+    stacks: str | None = None
     failed: str | None = None
 
 

@@ -36,6 +36,7 @@ def measure(context: Context) -> Iterator[Reading]:
                 after = member_bytes(router)
             finally:
                 senders.kill()
-            parameters: dict[str, Parameter] = {"flows": flows, "budget": wanted["budget"], "load": wanted["load"]}
+            paths = context.subject.parameters["instances"]
+            parameters: dict[str, Parameter] = {"flows": flows, "paths": paths, "budget": wanted["budget"], "load": wanted["load"]}
             yield context.main(evenness(list(shares(before, after).values())), parameters, senders.commands)
             yield Reading(parameters, "carried of offered", "%", "higher", mbit / (rate * flows) * 100)

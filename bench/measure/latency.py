@@ -27,7 +27,7 @@ def measure(context: Context) -> Iterator[Reading]:
             finally:
                 if senders:
                     senders.kill()
-            yield Reading({"load": load}, "latency p50", "ms", "lower", percentile(times, 0.5), link.commands, times)
+            yield Reading({"load": load}, "latency", "ms", "lower", percentile(times, 0.5), link.commands, times)
             yield Reading({"load": load}, "latency p99", "ms", "lower", percentile(times, 0.99))
             yield Reading({"load": load}, "echoes lost", "%", "lower", 100 * (1 - len(times) / sent))
 

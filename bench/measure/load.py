@@ -49,10 +49,10 @@ def forwarded(context: Context) -> Iterator[Reading]:
     """The same between hosts behind the routers, with and without receive offload on the routers' LANs."""
     with context.link(lans=True) as link:
         context.lans[0].reach(context.lans[1].address)
-        for gro in context.parameters["gro"]:
+        for offload in context.parameters["lan_offload"]:
             for lan in context.lans:
-                lan.set_gro(gro)
-            yield from _kinds(context, context.hosts, link, {"gro": gro})
+                lan.set_gro(offload == "on")
+            yield from _kinds(context, context.hosts, link, {"lan_offload": offload})
 
 
 def _kinds(context: Context, ends: tuple[End, End], link: Link, more: dict[str, Parameter]) -> Iterator[Reading]:

@@ -17,18 +17,18 @@ TRANSIT = ("10.14.0.1", "10.14.0.2")  # of instance 1
 
 
 def measure(context: Context) -> Iterator[Reading]:
-    """Each budget (0: none) to the floating addresses; with one instance to its transit addresses as well."""
+    """Each budget (0: none) to the floating addresses; one instance also to its transit addresses, which is what counts for it."""
     traffic = context.parameters["traffic"]
     with context.link() as link:
-        targets = {"floating": context.ends(link)}
+        targets: list[tuple[dict[str, Parameter], tuple[End, End]]] = [({}, context.ends(link))]
         if int(context.subject.parameters["instances"]) == 1:
             here, there = (End(place, address) for place, address in zip(context.site.places, TRANSIT, strict=True))
-            targets["transit"] = (here, there)
+            targets = [({}, (here, there)), ({"floating_ip": True}, context.ends(link))]
             if context.round % 2:  # what is compared takes turns
-                targets = dict(reversed(targets.items()))
+                targets.reverse()
         for budget in context.parameters["budgets"]:
-            for target, ends in targets.items():
-                parameters: dict[str, Parameter] = {"budget": budget, "target": target, "traffic": traffic}
+            for more, ends in targets:
+                parameters = {"budget": budget, "traffic": traffic, **more}
                 with limited(link.pids if budget else (), budget):
                     carried = carry(traffic, ends, context.seconds, link.pids)
                 yield context.main(carried.mbit, parameters, (*link.commands, *carried.commands))

@@ -57,10 +57,10 @@ def readings(
     device = f"zt0p{PATH}"
     hit = [one.seen for one in seen if every or device in one.before]
     others = [one.seen for one in seen if not every and device not in one.before]
-    parameters: dict[str, Parameter] = {"fault": name}
+    parameters: dict[str, Parameter] = {"event": name}
     line = timeline([at - begin for one in hit for at in one.missing], len(hit), seconds)
     worst = max((one.gap for one in hit), default=0.0)
-    yield Reading(parameters, "longest gap", "ms", "lower", worst * 1e3, commands, timeline=line)
+    yield Reading({**parameters, "timeline_unit": "% answered"}, "stall", "s", "lower", worst, commands, timeline=line)
     yield Reading(parameters, "packets lost of flows that are hit", "packets", "lower", sum(one.lost for one in hit))
     yield Reading(parameters, "packets lost of the others", "packets", "lower", sum(one.lost for one in others))
 

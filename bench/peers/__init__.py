@@ -26,5 +26,6 @@ PEERS: Mapping[str, Callable[[Site, Mapping[str, Parameter]], AbstractContextMan
     "Tailscale": tailscale.link,
     "Nebula": nebula.link,
     "zerotier": zerotier.single,
+    "ztnode": zerotier.ztnode,
     "zerotier-multicore": zerotier.multicore,
 }

@@ -24,7 +24,7 @@ better = "higher"
 subjects = [{ kind = "raw" }, { kind = "ours", engine = ["ztnode", "zerotier-one"], instances = [1, 4] }]
 [parameters]
 traffic = ["tcp-1", "tcp-16"]
-gro = true
+offload = true
 [quick]
 subjects = [{ kind = "raw" }]
 parameters = { traffic = ["tcp-1"] }
@@ -34,7 +34,7 @@ EMPTY = Run(Machine("cpu", 2, (), "6.1", 1, ""), "2026-11-22T17:00:00+00:00", {}
 
 def test_lists_make_one_subject_of_each_entry():
     plan = parse("throughput", TEXT)
-    assert [s.name for s in plan.subjects] == ["raw", "ztnode x 1", "ztnode x 4", "zerotier-one x 1", "zerotier-one x 4"]
+    assert [s.name for s in plan.subjects] == ["raw link", "ztnode x 1", "ztnode x 4", "zerotier-one x 1", "zerotier-one x 4"]
     assert plan.subjects[2] == Subject("ours", {"engine": "ztnode", "instances": 4})
     assert [s.group for s in plan.subjects] == ["raw"] + ["ours"] * 4
     assert plan.method == "one two"
@@ -42,8 +42,8 @@ def test_lists_make_one_subject_of_each_entry():
 
 def test_a_quick_run_replaces_what_its_table_has():
     plan = parse("throughput", TEXT, quick=True)
-    assert [s.name for s in plan.subjects] == ["raw"]
-    assert plan.parameters == {"traffic": ["tcp-1"], "gro": True}
+    assert [s.name for s in plan.subjects] == ["raw link"]
+    assert plan.parameters == {"traffic": ["tcp-1"], "offload": True}
 
 
 @pytest.mark.parametrize(
@@ -80,14 +80,14 @@ def test_the_files_of_this_directory_name_only_what_there_is(quick):
 def test_all_subjects_of_a_round_come_before_the_next_round():
     plan = parse("throughput", TEXT)
     todo = steps([plan], rounds=2)
-    assert [(s.round, s.subject.name) for s in todo[:6]][-2:] == [(0, "zerotier-one x 4"), (1, "raw")]
+    assert [(s.round, s.subject.name) for s in todo[:6]][-2:] == [(0, "zerotier-one x 4"), (1, "raw link")]
     assert len(todo) == 10
     assert len(steps([dataclasses.replace(plan, rounds=3)], rounds=2)) == 15
 
 
 def test_only_some_subjects():
     plans = [parse("throughput", TEXT)]
-    assert [s.name for s in only(plans, ["ztnode x 4", "raw"])[0].subjects] == ["raw", "ztnode x 4"]
+    assert [s.name for s in only(plans, ["ztnode x 4", "raw"])[0].subjects] == ["raw link", "ztnode x 4"]
     assert len(only(plans, ["ours"])[0].subjects) == 4
     assert only(plans, ["Nebula"]) == []
     assert only(plans, []) == plans

@@ -9,6 +9,7 @@ from bench.ends import TICKS, Cost, busy, used
 from bench.machine import machine
 from bench.measure.commit import configuration
 from bench.measure.latency import round_trips
+from bench.measure.profile import fold
 from bench.measure.stalls import timeline
 from bench.traffic import KINDS, Carried, client_commands, combine, received, received_iperf2
 from lab.process import LabError
@@ -50,7 +51,7 @@ def test_streams_are_shared_by_processes_with_a_port_each():
 
 
 def test_both_ways_are_two_processes():
-    commands = client_commands(KINDS["bidir"], "10.0.0.2", "10.0.0.1", 4)
+    commands = client_commands(KINDS["tcp-bidir"], "10.0.0.2", "10.0.0.1", 4)
     assert ["-R" in command for command in commands] == [False, True]
 
 
@@ -107,3 +108,23 @@ def test_configuration_of_a_large_bundle():
     assert text.count(" prefix 172.") == 1000
     assert len({line.split()[-1] for line in text.splitlines() if " prefix 172." in line}) == 1000
     assert "remote R101 site 101" in text
+
+
+PERF = """ztnode
+\t    55d0c0 ZeroTier::AES::GMAC::update(void const*, unsigned int)+0x1f (/usr/lib/ztnode/libztcore.so)
+\t    55d0aa main+0x10 (/usr/sbin/ztnode)
+
+ztnode
+\tffffffff81 udp_sendmsg+0x3 ([kernel.kallsyms])
+\t    7f0012 [unknown] (/usr/lib/x86_64-linux-gnu/libc.so.6)
+
+ztnode
+\tffffffff81 udp_sendmsg+0x9 ([kernel.kallsyms])
+\t    7f0013 [unknown] (/usr/lib/x86_64-linux-gnu/libc.so.6)
+
+"""
+
+
+def test_stacks_of_perf_are_folded():
+    assert fold(PERF).splitlines() == ["ztnode;[libc.so.6];udp_sendmsg_[k] 2", "ztnode;main;ZeroTier::AES::GMAC::update 1"]
+    assert fold("") == ""
