@@ -6,6 +6,7 @@ import ipaddress
 import json
 import subprocess
 import tempfile
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -22,6 +23,7 @@ MTU = {"zerotier-one": 2800}  # its own default; others get the size that fills 
 BEST_MTU = 1394
 DEVICE = "zt0p1"
 ADDRESSES = ("10.14.0.1", "10.14.0.2")
+HOLDS = 10  # looks, a tenth of a second apart, in which a link is as it was made
 
 
 def mtu_of(engine: str) -> int:
@@ -70,10 +72,24 @@ def joined(
                     run(["ip", "-n", space, "neigh", "replace", ADDRESSES[1 - number], "lladdr", lladdr, "dev", DEVICE])
                 return run(["ip", "netns", "exec", spaces[0], "ping", "-c1", "-W1", ADDRESSES[1]], check=False).returncode == 0
 
+            def held() -> bool:
+                """The engine configures its device in several steps, which may take away what was given to it before."""
+                for _ in range(HOLDS):
+                    if not all(map(_neighbour, spaces)):
+                        through()
+                        return False
+                    time.sleep(0.1)  # between looks
+                return True
+
             wait(through, timeout=30, what=f"a link over {engine}")
+            wait(held, timeout=30, what=f"a link over {engine} that keeps its neighbours")
             yield commands
         finally:
             for process in processes:
                 process.terminate()
             for process in processes:
                 process.wait(timeout=10)
+
+
+def _neighbour(space: str) -> bool:
+    return "PERMANENT" in run(["ip", "-n", space, "neigh", "show", "dev", DEVICE], check=False).stdout
