@@ -32,7 +32,7 @@ from lab.process import LabError
 
 TRIES = 2
 GUESS = 20.0  # seconds of a step before any was done
-DEFAULTS = {False: (3, 4.0), True: (1, 1.5)}  # rounds and seconds; quick or not
+DEFAULTS = {False: (3, 4.0), True: (1, 2.0)}  # rounds and seconds; quick or not
 
 
 def names(text: str) -> list[str]:

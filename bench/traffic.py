@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from bench.ends import Cost, End, cost, stop
+from bench.ends import Cost, End, cost
 from lab.process import LabError
 
 FIRST_PORT = 5201
@@ -67,21 +67,26 @@ class Carried:
         return self.cost.processes / (self.mbit * self.seconds / 1000)
 
 
-def client_commands(kind: Kind, target: str, source: str, seconds: float, rate_mbit: float = 0) -> list[list[str]]:
+def client_commands(kind: Kind, target: str, source: str, seconds: int, rate_mbit: float = 0) -> list[list[str]]:
     """The senders' commands; process N speaks with the server on port 5201 + N. ``rate_mbit`` limits every stream."""
     if kind.program == "iperf2":
-        command = ["iperf", "-c", target, "-B", source, "-P", str(kind.streams), "-t", f"{seconds:g}", "-f", "m"]
+        command = ["iperf", "-c", target, "-B", source, "-P", str(kind.streams), "-t", str(seconds), "-f", "m"]
         return [[*command, "-p", str(FIRST_PORT)]]
     streams = kind.streams // kind.processes
     commands = []
     for number in range(kind.processes * (2 if kind.both else 1)):
-        command = ["iperf3", "-J", "-c", target, "-B", source, "-p", str(FIRST_PORT + number), "-t", f"{seconds:g}"]
+        command = ["iperf3", "-J", "-c", target, "-B", source, "-p", str(FIRST_PORT + number), "-t", str(seconds)]
         command += ["-P", str(streams)] if streams > 1 else []
         command += ["-u", "-l", str(kind.udp), "-b", "0"] if kind.udp else []
         command += ["-b", f"{rate_mbit:g}M"] if rate_mbit and not kind.udp else []
         command += ["-R"] if number >= kind.processes else []
         commands.append(command)
     return commands
+
+
+def whole(seconds: float) -> int:
+    """Seconds as iperf3 takes them: whole ones, and 0 would be for ever."""
+    return max(1, round(seconds))
 
 
 def received(report: Mapping[str, Any]) -> tuple[float, float]:
@@ -107,8 +112,8 @@ class Senders:
     """Traffic that runs; :meth:`end` waits for it."""
 
     def __init__(self, kind: Kind, here: End, there: End, seconds: float, rate_mbit: float = 0) -> None:
-        self._kind, self._seconds = kind, seconds
-        self._commands = client_commands(kind, there.address, here.address, seconds, rate_mbit)
+        self._kind, self.seconds = kind, whole(seconds)
+        self._commands = client_commands(kind, there.address, here.address, self.seconds, rate_mbit)
         self._servers: list[subprocess.Popen[str]] = []
         self._clients: list[subprocess.Popen[str]] = []
         pipe = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
@@ -133,13 +138,13 @@ class Senders:
     def end(self) -> tuple[float, float]:
         """Wait for the end; received Mbit/s and share of lost datagrams."""
         try:
-            limit = time.monotonic() + self._seconds + SLACK
+            limit = time.monotonic() + self.seconds + SLACK
             texts = [client.communicate(timeout=max(1.0, limit - time.monotonic()))[0] for client in self._clients]
             if self._kind.program == "iperf2":
                 return received_iperf2(self._servers[0].communicate(timeout=10)[0]), 0.0
             return combine([_report(text) for text in texts])
         except subprocess.TimeoutExpired:
-            raise LabError(f"{self.commands[0]}: not done after {self._seconds + SLACK:g} s") from None
+            raise LabError(f"{self.commands[0]}: not done after {self.seconds + SLACK:g} s") from None
         finally:
             self.kill()
 
@@ -176,7 +181,4 @@ def carry(name: str, ends: tuple[End, End], seconds: float, pids: Sequence[int] 
         senders.kill()
     if mbit <= 0:
         raise LabError(f"nothing was received: {senders.commands[0]}")
-    return Carried(mbit, lost, seconds, spent, senders.commands)
-
-
-__all__ = ["KINDS", "Carried", "Kind", "Senders", "carry", "client_commands", "combine", "received", "received_iperf2", "stop"]
+    return Carried(mbit, lost, senders.seconds, spent, senders.commands)

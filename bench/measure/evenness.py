@@ -30,7 +30,7 @@ def measure(context: Context) -> Iterator[Reading]:
             kind = Kind(flows, min(4, flows))
             senders = Senders(kind, *context.hosts, context.seconds, rate)
             try:
-                time.sleep(context.seconds - wanted["last"])  # the last seconds are what is measured
+                time.sleep(senders.seconds - wanted["last"])  # the last seconds are what is measured
                 before = member_bytes(router)
                 mbit, _ = senders.end()
                 after = member_bytes(router)

@@ -11,7 +11,7 @@ from bench.measure.commit import configuration
 from bench.measure.latency import round_trips
 from bench.measure.profile import fold
 from bench.measure.stalls import timeline
-from bench.traffic import KINDS, Carried, client_commands, combine, received, received_iperf2
+from bench.traffic import KINDS, Carried, client_commands, combine, received, received_iperf2, whole
 from lab.process import LabError
 
 TCP = {"end": {"sum_sent": {"bits_per_second": 9e8}, "sum_received": {"bits_per_second": 8e8}}}
@@ -128,3 +128,7 @@ ztnode
 def test_stacks_of_perf_are_folded():
     assert fold(PERF).splitlines() == ["ztnode;[libc.so.6];udp_sendmsg_[k] 2", "ztnode;main;ZeroTier::AES::GMAC::update 1"]
     assert fold("") == ""
+
+
+def test_times_are_whole_seconds_and_never_for_ever():
+    assert [whole(seconds) for seconds in (0.2, 1.4, 1.6, 4.0)] == [1, 1, 2, 4]

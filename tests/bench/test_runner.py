@@ -1,0 +1,92 @@
+"""The runner on two namespaces joined by a cable: samples, what cannot be had, and going on with a run."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import cast
+
+import pytest
+
+from bench.ends import Site
+from bench.measure.latency import ping
+from bench.measure.load import send
+from bench.plan import left, parse, steps
+from bench.record import with_plans
+from bench.results import Machine, Run, Settings, load, save
+from bench.run import Log, carry_out
+from bench.ends import End
+from lab import Lab, Router
+from lab.process import run
+
+SCENARIO = """
+title = "T"
+question = "Q?"
+method = "M."
+metric = "throughput"
+unit = "Mbit/s"
+better = "higher"
+subjects = [{ kind = "raw" }, { kind = "Nebula" }]
+[parameters]
+traffic = ["tcp-bidir", "udp-1200"]
+"""
+
+
+@dataclass
+class Namespace:
+    """What the runner asks of a router."""
+
+    name: str
+    namespace: str
+    underlay4: str
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Iterator[Site]:
+    ends = [Namespace(name, f"ztm-run{os.getpid()}{name}", address) for name, address in (("a", "198.51.100.1"), ("b", "198.51.100.2"))]
+    try:
+        for end in ends:
+            run(["ip", "netns", "add", end.namespace])
+        run(["ip", "-n", ends[0].namespace, "link", "add", "eth0", "type", "veth", "peer", "name", "eth0", "netns", ends[1].namespace])
+        for end in ends:
+            run(["ip", "-n", end.namespace, "addr", "add", f"{end.underlay4}/24", "dev", "eth0"])
+            for device in ("lo", "eth0"):
+                run(["ip", "-n", end.namespace, "link", "set", device, "up"])
+        near, far = (cast(Router, end) for end in ends)
+        yield Site(cast(Lab, None), near, far, tmp_path / "peers", None)
+    finally:
+        for end in ends:
+            run(["ip", "netns", "del", end.namespace], check=False)
+
+
+def test_a_run_has_samples_and_reasons_and_goes_on_where_it_was(site, tmp_path):
+    plan = parse("throughput", SCENARIO)
+    empty = Run(Machine("cpu", 2, (), "6.1", 1, ""), "2026-11-22T17:00:00+00:00", {}, Settings(2, 0.2, False))
+    file, log = tmp_path / "results.json", Log(tmp_path / "log")
+    run_ = with_plans(empty, [plan])
+    todo = steps([plan], rounds=1)
+    save(carry_out(todo, run_, site, file, log), file)
+    one = load(file)
+    rows = {(r.subject, r.parameters.get("traffic"), r.metric): r for r in one.scenario("throughput").rows}
+    for traffic in ("tcp-bidir", "udp-1200"):
+        assert rows["raw link", traffic, "throughput"].samples[0] > 1
+        assert rows["raw link", traffic, "cpu per Gbit"].samples[0] > 0
+    assert any("iperf3 -J -c 198.51.100.2" in command for command in rows["raw link", "tcp-bidir", "throughput"].commands)
+    assert rows["Nebula", None, "throughput"].unavailable.startswith("nebula was not built: run bench/peers/build")
+    assert left(todo, one) == []
+    more = left(steps([plan], rounds=2), one)
+    assert [(step.subject.name, step.round) for step in more] == [("raw link", 1)]
+    carry_out(more, one, site, file, log)
+    assert {len(row.samples) for row in load(file).scenario("throughput").rows if not row.unavailable} == {2}
+    assert "[1/2, 0:40 left] throughput, round 1: raw link" in (tmp_path / "log").read_text()
+
+
+def test_a_file_and_echoes_between_the_ends(site):
+    here, there = (End(place, address) for place, address in zip(site.places, site.underlay, strict=True))
+    assert send((here, there), 1 << 20) > 0
+    sent, times = ping(here, there, 0.2)
+    assert sent == 20
+    assert 0 < len(times) <= 20
+    assert not run(["ip", "netns", "pids", site.near.namespace]).stdout.split()
