@@ -125,6 +125,7 @@ bench: debs bench-peers
 	@$(PYTHON) -m bench run $(if $(QUICK),--quick) $(if $(NAME),--name $(NAME)) $(if $(SCENARIOS),--scenarios "$(SCENARIOS)") \
 		$(if $(SUBJECTS),--subjects "$(SUBJECTS)") $(if $(ROUNDS),--rounds $(ROUNDS)) $(if $(filter command line environment,$(origin SECONDS)),--seconds $(SECONDS)) \
 		$(if $(ZEROTIER_ONE),--zerotier-one $(ZEROTIER_ONE)) $(DEBS)/*.deb
+	@$(MAKE) --silent bench-report $(if $(NAME),RUN=build/bench/$(NAME))
 
 bench-engines: debs
 	@rm -rf build/engine && dpkg -x $(wildcard $(DEBS)/ztnode_*.deb) build/engine

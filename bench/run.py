@@ -147,6 +147,8 @@ def main(words: Sequence[str]) -> int:
     try:
         run = begin(arguments, file, stock)
         plans = only(load(arguments.scenarios, arguments.quick), arguments.subjects)
+        if arguments.rounds:  # a number that is asked for counts for all
+            plans = [replace(plan, rounds=0) for plan in plans]
         run = with_plans(run, plans)
         todo = left(steps(plans, run.settings.rounds), run)
         log(f"{len(todo)} steps into {file}")

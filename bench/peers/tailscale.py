@@ -13,7 +13,7 @@ from bench.results import Parameter
 @contextmanager
 def link(site: Site, _parameters: Mapping[str, Parameter]) -> Iterator[Link]:
     """Not yet: says what is missing."""
-    for name in ("tailscaled", "tailscale", "headscale"):
+    for name in ("headscale", "tailscaled", "tailscale"):
         program(site, name)
     raise Unavailable("Tailscale with headscale is not measured by this version")
     yield  # a generator

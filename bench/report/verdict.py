@@ -94,7 +94,8 @@ def claims(run: Run) -> list[Claim]:
     for weights, most in EVENNESS.items():
         those = [
             row for row in rows(run, "evenness")
-            if row.parameters.get("weights") == weights and (row.parameters.get("flows"), row.parameters.get("paths")) == (FLOWS, PATHS)
+            if row.metric == "evenness" and row.parameters.get("weights") == weights
+            and (row.parameters.get("flows"), row.parameters.get("paths")) == (FLOWS, PATHS)
         ]  # fmt: skip
         known_rows = [row for row in those if row.samples]
         found.append(Claim(
