@@ -85,7 +85,7 @@ def starts(router: Router, user: str) -> list[float]:
     found = []
     for _ in range(ROUNDS):
         prompt = Prompt(router, user)
-        found.append(prompt.until(r"R1:~[$#]") - prompt.begin)
+        found.append(prompt.until(r"R1:\S*[$#]") - prompt.begin)
         prompt.close()
     return found
 
@@ -93,7 +93,7 @@ def starts(router: Router, user: str) -> list[float]:
 def commits(router: Router, user: str) -> tuple[list[float], list[float]]:
     """Seconds of whole commits, and of the conf script in them."""
     prompt = Prompt(router, user)
-    prompt.until(r"R1:~[$#]")
+    prompt.until(r"R1:\S*[$#]")
     prompt.line("configure", r"@R1#")
     whole, script = [], []
     for number in range(ROUNDS):
