@@ -58,12 +58,12 @@ class Prompt:
     def until(self, mark: str) -> float:
         """Read up to a mark; the moment it was there."""
         end = time.monotonic() + 20
-        while not re.search(mark, self._seen):
+        while not (found := re.search(mark, self._seen)):
             ready, _, _ = select.select([self._terminal], [], [], end - time.monotonic())
             if not ready:
                 raise SystemExit(f"no {mark!r} from the shell: {self._seen[-500:]!r}")
             self._seen += os.read(self._terminal, 65536).decode(errors="replace")
-        self._seen = ""
+        self._seen = self._seen[found.end() :]
         return time.perf_counter()
 
     def line(self, text: str, mark: str) -> float:
