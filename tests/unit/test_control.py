@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import selectors
 import socket
 import threading
@@ -135,6 +136,14 @@ def test_a_daemon_that_does_not_come_back_is_not_waited_for(tmp_path: Path, left
     with pytest.raises(PathdError, match="zerotier-pathd does not answer"):
         ask({"op": "status"}, 60.0, path, lambda: bool(asked.append(1)))
     assert len(asked) == 1
+
+
+def test_who_asks_is_more_patient_than_the_watchdog() -> None:
+    """Otherwise a commit fails before the daemon that hangs is started again; a slow start is not ended either."""
+    unit = Path(__file__).parents[2] / "packages/zerotier-multi/systemd/zerotier-pathd.service"
+    said = dict(line.split("=", 1) for line in unit.read_text().splitlines() if re.match(r"\w+Sec=\d", line))
+    assert control._PATIENCE >= 1.5 * float(said["WatchdogSec"])
+    assert float(said["TimeoutStartSec"]) > 2 * 90, "what systemd allows by itself"
 
 
 def test_patience_with_a_daemon_that_never_comes_ends(tmp_path: Path) -> None:

@@ -21,8 +21,9 @@ from typing import Any
 from zerotier_multi import names, systemd
 
 _LIMIT = 65536
-# On a slow box the daemon is busy for seconds when all its instances start at once; one that hangs its watchdog ends.
-_PATIENCE = 20.0
+# On a slow box the daemon is busy for seconds when all its instances start at once, for minutes on one that is also
+# starved. One that hangs is ended after WatchdogSec=, comes back and is asked again.
+_PATIENCE = 90.0
 _POLL = 0.05  # seconds between two knocks at the door of a daemon that is being started
 _FRESH = 0.1  # seconds for which everybody gets the same answer; making one takes longer than giving it
 _CLIENTS = 32  # that may be silent at once; anybody on the router may connect
