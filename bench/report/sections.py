@@ -300,8 +300,8 @@ def _latency(run: Run, scenario: Scenario) -> Iterator[Block]:
 def _stalls(run: Run, scenario: Scenario) -> Iterator[Block]:
     ids = _ids(scenario)
     for metric in dict.fromkeys(row.metric for row in scenario.rows):
-        those = panels([row for row in scenario.rows if row.metric == metric])
-        yield from [_compact(scenario, those, ids)] if len(those) >= COMPACT else _panels(scenario, those, ids)
+        found = panels([row for row in scenario.rows if row.metric == metric])
+        yield from [_compact(scenario, found, ids)] if len(found) >= COMPACT else _panels(scenario, found, ids)
     by_event: dict[str, list[Row]] = {}
     for row in scenario.rows:
         if row.timeline:
