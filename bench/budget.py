@@ -11,10 +11,12 @@ from lab.process import LabError, wait
 
 ROOT = Path("/sys/fs/cgroup")
 PERIOD = 10_000  # microseconds; a long one would be a stall of its own for TCP
+LEAST = 1_000  # microseconds: the kernel takes no smaller quota
 
 
-def words(share: float, period: int = PERIOD) -> str:
+def words(share: float) -> str:
     """What ``cpu.max`` takes for a share of one core."""
+    period = max(PERIOD, round(LEAST / share))
     return f"{round(share * period)} {period}"
 
 

@@ -78,6 +78,7 @@ def test_cpu_time():
 
 def test_a_share_of_a_core():
     assert words(0.1) == "1000 10000"
+    assert words(0.05) == "1000 20000"  # the kernel takes no quota below 1 ms
     assert words(1.5) == "15000 10000"
 
 
