@@ -406,6 +406,44 @@ static void checksums_of_zero(void) {
 	}
 }
 
+/* TCP whose second frame differs from the first in a byte that one header cannot say twice. */
+static void tcp_headers_must_agree(void) {
+	static const struct {
+		size_t at;
+		unsigned char value;
+	} changes[] = {
+		{46, 0x81}, /* the flag AE */
+		{46, 0x82}, /* a reserved one */
+		{48, 1},    /* window */
+		{53, 6},    /* urgent pointer, without its flag */
+		{54, 9},    /* an option */
+	};
+	for (size_t i = 0; i < sizeof changes / sizeof *changes; i++) {
+		unsigned char frame[300];
+		struct headers at;
+		struct trip *trip = new_trip();
+		for (uint32_t number = 0; number < 2; number++) {
+			size_t length = make(frame, false, 100 * number, 16, 100, number);
+			if (number) frame[changes[i].at] = changes[i].value;
+			assert(headers_find(frame, length, &at) == HEADERS_FLOW);
+			headers_set_checksum(frame, &at, length);
+			put_in(trip, frame, length);
+		}
+		assert(end_trip(trip) == 2);
+	}
+}
+
+/* Hosts that do not fragment may give all datagrams one identification; it is not a reason to write them one by one. */
+static void identification_does_not_matter_with_df(void) {
+	static struct pile out;
+	static struct joiner joiner = {.udp = true};
+	unsigned char frame[300];
+	for (int i = 0; i < 3; i++) join_frame(&joiner, frame, datagram(frame, 0, 443, 0, 200), collect, &out);
+	join_flush(&joiner, collect, &out);
+	assert(out.count == 1 && out.headers[0].gso_type == VIRTIO_NET_HDR_GSO_UDP_L4 && out.headers[0].gso_size == 200);
+	assert(out.headers[0].csum_start == 34 && out.headers[0].csum_offset == 6 && out.headers[0].hdr_len == 42);
+}
+
 /* TCP behind VLAN tags, which a TAP hands over in super-packets, too. */
 static void tagged_tcp(void) {
 	static unsigned char frame[FRAME_MAX], tagged[FRAME_MAX];
@@ -443,6 +481,8 @@ int main(void) {
 	super_packets_of_udp();
 	checksums_of_zero();
 	tagged_tcp();
+	tcp_headers_must_agree();
+	identification_does_not_matter_with_df();
 	puts("offload: good");
 	return 0;
 }
