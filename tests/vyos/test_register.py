@@ -57,6 +57,32 @@ TREE = """{"name":"","data":{"help":"No help available"},"children":[{"name":"in
 "children":[{"name":"loopback","data":{},"children":[]}]},{"name":"service","data":{},"children":[]}]}"""
 
 
+class Vyconfd:
+    """Its socket; one that cannot live with our nodes dies after systemd has called its start done."""
+
+    def __init__(self, path: Path) -> None:
+        self.path, self.picky, self.listening, self.dying = path, False, True, False
+        self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self.socket.bind(str(path))
+        self.socket.listen(8)
+
+    def start(self, tree: bytes) -> None:
+        """Reads its tree and takes requests."""
+        self.socket.close()
+        self.path.unlink(missing_ok=True)
+        self.listening = not (self.picky and b"zerotier" in tree)
+        self.dying = not self.listening
+        if self.listening:
+            self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+            self.socket.bind(str(self.path))
+            self.socket.listen(8)
+
+    def asked(self, state: str) -> bool:
+        """Whether systemd says that of it: a daemon that dies is active the first time."""
+        active, self.dying = self.listening or self.dying, False
+        return active == (state == "is-active")
+
+
 class Box:
     """A VyOS in a directory."""
 
@@ -65,6 +91,7 @@ class Box:
         self.xml_ref = root / "python/vyos/xml_ref"
         self.restarts = 0
         self.configd_dies = False
+        self.vyconfd = Vyconfd(root / "vyconfd.sock")
         self.down: set[str] = set()
         self.restarted: list[str] = []
         self.vyos = root / "share-of-vyos"
@@ -93,6 +120,12 @@ class Box:
         if command[1] == "restart":
             self.restarts += command[-1] == "vyos-configd.service"
             self.restarted.append(command[-1])
+            if command[-1] == "vyconfd.service":
+                self.vyconfd.start(self.trees[0].read_bytes())
+        if command[-1] == "vyconfd.service" and command[1] in ("is-active", "is-failed"):
+            return subprocess.CompletedProcess(command, 0 if self.vyconfd.asked(command[1]) else 3, "", "")
+        if command[1] == "is-failed":
+            return subprocess.CompletedProcess(command, 1, "", "")
         dead = self.configd_dies and "zerotier" in (self.xml_ref / "cache.py").read_text() and self.restarts > 0
         return subprocess.CompletedProcess(command, 3 if dead and command[1] == "is-active" else 0, "", "")
 
@@ -128,6 +161,7 @@ def box(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Box]:
         monkeypatch.setattr(module, "XML_REF", made.xml_ref)
         monkeypatch.setattr(module, "TEMPLATES", {kind: tmp_path / "opt" / kind for kind in ("cfg", "op")})
     monkeypatch.setattr(register, "CONFIGD_SOCKET", tmp_path / "configd.sock")
+    monkeypatch.setattr(register, "VYCONFD_SOCKET", made.vyconfd.path)
     monkeypatch.setenv("PYTHONPATH", str(tmp_path / "python"))
     monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
     made.real_run = subprocess.run  # type: ignore[attr-defined]
@@ -136,6 +170,7 @@ def box(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Box]:
         configd.bind(str(tmp_path / "configd.sock"))
         configd.listen(8)
         yield made
+        made.vyconfd.socket.close()
 
 
 def call(box: Box, verb: str, monkeypatch: pytest.MonkeyPatch) -> int:
@@ -278,6 +313,7 @@ def test_the_reference_trees_get_our_nodes_and_lose_them_again(box: Box, monkeyp
     [
         ("no tree", "VyOS's reference tree {tree} could not be extended: "),
         ("vyconfd", "vyconfd.service did not start again: Job for vyconfd.service failed."),
+        ("vyconfd dies", "vyconfd.service did not stay up; see: journalctl -u vyconfd.service"),
     ],
 )
 def test_a_failure_at_the_trees_takes_everything_back(
@@ -286,6 +322,8 @@ def test_a_failure_at_the_trees_takes_everything_back(
     box.give_tree()
     if breakage == "no tree":
         (box.xml_ref / "generate_cache.py").write_text(GENERATE + "pathlib.Path(arguments['--internal-cache']).write_text('{}')")
+    elif breakage == "vyconfd dies":
+        box.vyconfd.picky = True
     else:
         real = box.systemctl
 
@@ -299,6 +337,7 @@ def test_a_failure_at_the_trees_takes_everything_back(
     said = capsys.readouterr().err
     assert words.format(tree=box.trees[0]) in said and said.endswith("; 'interfaces zerotier' is not available, VyOS is as before\n")
     assert box.state() == before
+    assert box.vyconfd.listening  # it runs again, with the tree that it can read
 
 
 def test_the_commit_daemon_is_told_of_our_script(box: Box, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -390,7 +429,7 @@ def test_removal_when_something_fails(
 ) -> None:
     assert call(box, "add", monkeypatch) == 0
     if breakage == "restart":
-        monkeypatch.setattr(box.register, "_takes_requests", lambda: False)
+        monkeypatch.setattr(box.register, "_takes_requests", lambda _listening: False)
         monkeypatch.setattr(box.register, "PATIENCE", 0.0)
     else:
         (box.xml_ref / "update_cache.py").write_text("raise RuntimeError('broken on purpose')")
