@@ -174,7 +174,10 @@ def repin(pid: int, cpus: Sequence[int], everywhere: Sequence[int], proc: Path =
 
 
 def apply_dropins(wanted: Mapping[str, str], gone: Sequence[str]) -> bool:
-    """Write and remove drop-ins; tells systemd, and returns True, only when one changed. Raises OSError."""
+    """Write and remove drop-ins; tells systemd, and returns True, only when one changed. Raises OSError.
+
+    A drop-in of somebody else (``systemctl edit --runtime``) stays.
+    """
     changed = False
     for unit, text in wanted.items():
         directory = names.UNIT_DROPIN_ROOT / f"{unit}.d"
@@ -184,7 +187,8 @@ def apply_dropins(wanted: Mapping[str, str], gone: Sequence[str]) -> bool:
         directory = names.UNIT_DROPIN_ROOT / f"{unit}.d"
         if (directory / names.DROPIN_NAME).exists():
             (directory / names.DROPIN_NAME).unlink()
-            directory.rmdir()
+            if not any(directory.iterdir()):
+                directory.rmdir()
             changed = True
     if changed:
         systemctl("daemon-reload")

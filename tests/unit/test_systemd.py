@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import subprocess
+from pathlib import Path
 
 import pytest
-from zerotier_multi import systemd
+from zerotier_multi import names, systemd
 
 UNITS = ("zerotier-multi@zt0-1.service", "zerotier-multi@zt0-2.service")
 
@@ -34,3 +35,18 @@ def test_a_unit_that_still_runs_is_an_error(state: str, monkeypatch: pytest.Monk
     monkeypatch.setattr(systemd.subprocess, "run", Systemd(state, "inactive").run)
     with pytest.raises(systemd.SystemdError, match="not loaded"):
         systemd.stop(*UNITS)
+
+
+def test_a_drop_in_of_somebody_else_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Made with `systemctl edit --runtime`; it kept its bundle from being deleted."""
+    calls: list[tuple[str, ...]] = []
+    monkeypatch.setattr(names, "UNIT_DROPIN_ROOT", tmp_path)
+    monkeypatch.setattr(systemd, "systemctl", lambda *arguments: calls.append(arguments))
+    units = ["zerotier-multi@zt0-1.service", "zerotier-multi@zt0-2.service"]
+    assert systemd.apply_dropins(dict.fromkeys(units, "[Service]\n"), [])
+    theirs = tmp_path / f"{units[0]}.d/override.conf"
+    theirs.write_text("[Service]\nNice=5\n")
+    assert systemd.apply_dropins({}, units)
+    assert [path for path in tmp_path.rglob("*") if path.is_file()] == [theirs]
+    assert not (tmp_path / f"{units[1]}.d").exists()
+    assert calls == [("daemon-reload",)] * 2
