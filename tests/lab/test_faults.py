@@ -7,9 +7,9 @@ the machine's.
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 import os
-import selectors
 import socket
 import time
 from collections.abc import Iterator
@@ -386,31 +386,32 @@ if not EVERY:
 
 
 @pytest.fixture
-def probing() -> Iterator[tuple[Prober, selectors.BaseSelector]]:
-    selector = selectors.DefaultSelector()
-    made = Prober(selector, lambda: None)
+def probing() -> Iterator[tuple[Prober, asyncio.AbstractEventLoop]]:
+    loop = asyncio.new_event_loop()
+    made = Prober(loop, lambda: None)
     index = socket.if_nametoindex("lo")
     made.configure([Target(1, "zt0", "R2", 1, 4, index, "127.0.0.1", "127.0.0.1", 0.05, 3)], set(), set())
-    yield made, selector
-    for key in list(selector.get_map().values()):
-        selector.unregister(key.fileobj)
+    yield made, loop
+    loop.close()
 
 
-def run_probes(made: Prober, selector: selectors.BaseSelector, seconds: float) -> list[str]:
+def run_probes(made: Prober, loop: asyncio.AbstractEventLoop, seconds: float) -> list[str]:
     """Run the prober as the daemon does; returns the verdicts that it came to."""
-    found, end = [made.verdict(1)], time.monotonic() + seconds
-    while time.monotonic() < end:
-        for key, _ in selector.select(max(0.0, (made.wake or end) - time.monotonic())):
-            key.data()
-        if made.wake is not None and made.wake <= time.monotonic():
-            made.work()
-        if made.verdict(1) != found[-1]:
-            found.append(made.verdict(1))
+    found = [made.verdict(1)]
+
+    async def watch() -> None:
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            await asyncio.sleep(0.005)
+            if made.verdict(1) != found[-1]:
+                found.append(made.verdict(1))
+
+    loop.run_until_complete(watch())
     return found
 
 
 def test_steps_of_the_wall_clock_move_no_path(
-    probing: tuple[Prober, selectors.BaseSelector], monkeypatch: pytest.MonkeyPatch
+    probing: tuple[Prober, asyncio.AbstractEventLoop], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert run_probes(*probing, 0.5)[-1] == "up"
     real, step = time.clock_gettime, 0.0
@@ -423,7 +424,7 @@ def test_steps_of_the_wall_clock_move_no_path(
 
 
 def test_what_a_remote_said_earlier_does_not_count_when_it_arrives_late(
-    probing: tuple[Prober, selectors.BaseSelector],
+    probing: tuple[Prober, asyncio.AbstractEventLoop],
 ) -> None:
     made, _ = probing
     assert run_probes(*probing, 0.5)[-1] == "up"

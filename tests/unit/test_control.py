@@ -4,25 +4,30 @@ from __future__ import annotations
 
 import json
 import re
-import selectors
 import socket
 import threading
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.unit.loop import Loop
 from zerotier_multi.pathd import control
-from zerotier_multi.pathd.control import ControlSocket, PathdError, ask
+from zerotier_multi.pathd.control import PathdError, ask
+from zerotier_multi.pathd.control_socket import ControlSocket
 
 
 @pytest.fixture
-def box(tmp_path: Path) -> Iterator[tuple[Path, selectors.BaseSelector]]:
-    selector, path = selectors.DefaultSelector(), tmp_path / "socket"
-    ControlSocket(selector, lambda request, root: {"asked": request, "root": root}, path, privileged=True)
-    yield path, selector
-    for key in list(selector.get_map().values()):
-        selector.unregister(key.fileobj)
-        key.fileobj.close()
+def box(tmp_path: Path) -> Iterator[tuple[Path, Loop]]:
+    loop, path = Loop(), tmp_path / "socket"
+
+    async def handler(request: dict, root: bool) -> dict:
+        return {"asked": request, "root": root}
+
+    door = ControlSocket(loop, handler, path, privileged=True)
+    yield path, loop
+    loop.run_until_complete(door.close())
+    assert loop.watched == 0 and not path.exists()
+    loop.close()
 
 
 def client(path: Path) -> socket.socket:
@@ -32,64 +37,58 @@ def client(path: Path) -> socket.socket:
     return made
 
 
-def work(selector: selectors.BaseSelector) -> None:
-    while ready := selector.select(0):
-        for key, _ in ready:
-            key.data()
-
-
-def answer(selector: selectors.BaseSelector, sock: socket.socket, question: bytes) -> dict:
+def answer(loop: Loop, sock: socket.socket, question: bytes) -> dict:
     sock.sendall(question)
-    work(selector)
+    loop.turn()
     with sock.makefile("rb") as file:
         return json.loads(file.readline())
 
 
-def test_a_question_in_pieces_is_answered(box: tuple[Path, selectors.BaseSelector]) -> None:
-    path, selector = box
+def test_a_question_in_pieces_is_answered(box: tuple[Path, Loop]) -> None:
+    path, loop = box
     with client(path) as sock:
         sock.sendall(b'{"op": "sta')
-        work(selector)
-        assert answer(selector, sock, b'tus"}\n')["asked"] == {"op": "status"}
+        loop.turn()
+        assert answer(loop, sock, b'tus"}\n')["asked"] == {"op": "status"}
 
 
 @pytest.mark.parametrize("question", [b"\n", b"[]\n", b"\xff\n", b"[" * 60000 + b"\n"])
-def test_what_is_no_request_is_told_so(box: tuple[Path, selectors.BaseSelector], question: bytes) -> None:
-    path, selector = box
+def test_what_is_no_request_is_told_so(box: tuple[Path, Loop], question: bytes) -> None:
+    path, loop = box
     with client(path) as sock:
-        assert answer(selector, sock, question) == {"error": "not a request"}
+        assert answer(loop, sock, question) == {"error": "not a request"}
 
 
-def crowd(path: Path, selector: selectors.BaseSelector, count: int) -> list[socket.socket]:
+def crowd(path: Path, loop: Loop, count: int) -> list[socket.socket]:
     """So many clients that have come and said nothing."""
     clients = []
     for _ in range(count):
         clients.append(client(path))
-        work(selector)
+        loop.turn()
     return clients
 
 
-def test_a_client_that_is_put_out_while_it_speaks(box: tuple[Path, selectors.BaseSelector]) -> None:
+def test_a_client_that_is_put_out_while_it_speaks(box: tuple[Path, Loop]) -> None:
     """One look at the sockets finds both the new client and the request of the one that gives way to it."""
-    path, selector = box
-    clients = crowd(path, selector, 32)
+    path, loop = box
+    clients = crowd(path, loop, 32)
     clients.append(client(path))
     clients[0].sendall(b"{}\n")
-    work(selector)
-    assert answer(selector, clients[-1], b"{}\n")["asked"] == {}
+    loop.turn()
+    assert answer(loop, clients[-1], b"{}\n")["asked"] == {}
     for sock in clients:
         sock.close()
 
 
-def test_silent_clients_do_not_use_up_the_descriptors(box: tuple[Path, selectors.BaseSelector]) -> None:
-    path, selector = box
-    silent = crowd(path, selector, 200)
+def test_silent_clients_do_not_use_up_the_descriptors(box: tuple[Path, Loop]) -> None:
+    path, loop = box
+    silent = crowd(path, loop, 200)
     try:
-        assert len(selector.get_map()) <= 40
+        assert loop.watched <= 40
         assert silent[0].recv(1) == b"", "the oldest are put out"
         with client(path) as sock:
-            assert answer(selector, sock, b"{}\n")["asked"] == {}
-        assert answer(selector, silent[-1], b"{}\n")["asked"] == {}
+            assert answer(loop, sock, b"{}\n")["asked"] == {}
+        assert answer(loop, silent[-1], b"{}\n")["asked"] == {}
     finally:
         for sock in silent:
             sock.close()
@@ -152,22 +151,23 @@ def test_patience_with_a_daemon_that_never_comes_ends(tmp_path: Path) -> None:
 
 
 def test_what_everybody_asks_is_worked_out_now_and_then_only(tmp_path: Path) -> None:
-    selector, path, worked = selectors.DefaultSelector(), tmp_path / "socket", []
+    loop, path, worked = Loop(), tmp_path / "socket", []
 
-    def handler(request: dict, root: bool) -> dict:
+    async def handler(request: dict, root: bool) -> dict:
         worked.append(root)
         return {"answer": len(worked)}
 
-    door = ControlSocket(selector, handler, path, privileged=False)
+    door = ControlSocket(loop, handler, path, privileged=False)
     for _ in range(100):
         with client(path) as sock:
-            work(selector)
-            answer(selector, sock, b'{"op": "status"}\n')
+            loop.turn()
+            answer(loop, sock, b'{"op": "status"}\n')
     assert set(worked) == {False} and len(worked) < 50
     with client(path) as sock:
-        work(selector)
-        assert answer(selector, sock, b'{"op": "sync"}\n') == {"answer": len(worked)}, "what is no status is asked each time"
-    door.close()
+        loop.turn()
+        assert answer(loop, sock, b'{"op": "sync"}\n') == {"answer": len(worked)}, "what is no status is asked each time"
+    loop.run_until_complete(door.close())
+    loop.close()
 
 
 def test_a_crowd_at_the_door_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import selectors
 import signal
 import socket
 import subprocess
@@ -12,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.unit.loop import Loop
 from zerotier_multi import systemd
 from zerotier_multi.pathd.instances import hangs as module
 from zerotier_multi.pathd.instances.hangs import GRACE, PATIENCE, PERIOD, STRIKES, Door, Hangs
@@ -21,14 +21,14 @@ NOBODY = 65534
 
 
 class World:
-    """A selector, a clock of our own, and a server that answers or not: at the socket in the home, or over TCP."""
+    """A loop with a clock of our own, and a server that answers or not: at the socket in the home, or over TCP."""
 
     def __init__(self, home: Path, at_socket: bool) -> None:
-        self.selector = selectors.DefaultSelector()
+        self.loop = Loop()
         self.hung: list[str] = []
         self.busy: list[Counter[str]] = []
         self.done = 0  # what the main thread of the instance has done
-        self.hangs = Hangs(self.selector, self.hung.append, lambda _unit, crowd: self.busy.append(crowd), lambda _unit: self.done)
+        self.hangs = Hangs(self.loop, self.hung.append, lambda _unit, crowd: self.busy.append(crowd), lambda _unit: self.done)
         tcp = socket.create_server(("127.0.0.1", 0))
         self.port = tcp.getsockname()[1]
         if at_socket:
@@ -39,7 +39,6 @@ class World:
         else:
             self.server = tcp
         self.server.settimeout(2)
-        self.now = 0.0
         self.kept: list[socket.socket] = []
         self.hangs.configure({"a.service": Door(home, self.port)}, 0.0)
 
@@ -68,13 +67,20 @@ class World:
             self.hangs.work(due)
         self.now = end
 
+    @property
+    def now(self) -> float:
+        return self.loop.now
+
+    @now.setter
+    def now(self, now: float) -> None:
+        self.loop.now = now
+
     def events(self) -> None:
         for _ in range(3):
-            for key, _mask in self.selector.select(0.02):
-                key.data()
+            self.loop.turn(0.02)
 
     def close(self) -> None:
-        for one in (self.server, *self.kept):
+        for one in (self.server, *self.kept, self.loop):
             one.close()
 
 
@@ -140,7 +146,7 @@ def test_a_unit_that_is_no_longer_wanted_is_forgotten(world: World) -> None:
     world.now = world.hangs.wake or 0.0
     world.hangs.work(world.now)
     world.hangs.configure({}, world.now)
-    assert world.hangs.wake is None and len(world.selector.get_map()) == 0
+    assert world.hangs.wake is None and world.loop.watched == 0
 
 
 def test_one_that_takes_no_connections_at_its_socket_is_killed(tmp_path: Path) -> None:
@@ -224,16 +230,16 @@ def test_somebody_else_on_the_port_is_neither_alive_nor_hangs(tmp_path: Path, ho
     thief = subprocess.Popen(["/usr/bin/python3", "-c", LISTEN, how], stdout=subprocess.PIPE, text=True, user=NOBODY, group=NOBODY, env={})
     assert thief.stdout
     port = int(thief.stdout.readline())
-    selector, hung = selectors.DefaultSelector(), []
-    hangs = Hangs(selector, hung.append, lambda *_: hung.append("busy"), lambda _unit: 1)
+    loop, hung = Loop(), []
+    hangs = Hangs(loop, hung.append, lambda *_: hung.append("busy"), lambda _unit: 1)
     hangs.configure({"a.service": Door(tmp_path, port)}, 0.0)
     hangs._records["a.service"].silent = STRIKES - 1
     for _ in range(STRIKES * 2):
-        hangs.work(hangs.wake or 0.0)
+        loop.now = hangs.wake or 0.0
         for _ in range(2):
-            for key, _mask in selector.select(0.2):
-                key.data()
+            loop.turn(0.2)
     assert hung == [] and hangs._records["a.service"].silent == STRIKES - 1  # nor is it taken for an answer
+    loop.close()
     thief.kill()
     thief.wait()
 

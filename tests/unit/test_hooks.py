@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import selectors
 import stat
 import subprocess
 import time
@@ -11,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from tests.unit.loop import Loop
 from zerotier_multi.pathd.tell.events import NOTICE, Event
 from zerotier_multi.pathd.tell.hooks import QUEUED, Hooks, command, refusal, scripts
 
@@ -63,10 +63,10 @@ class Box:
     """Hooks whose scripts are programs that wait for a word."""
 
     def __init__(self, folder: Path) -> None:
-        self.selector = selectors.DefaultSelector()
+        self.loop = Loop()
         self.started: list[tuple[str, str]] = []
         self.processes: list[subprocess.Popen[bytes]] = []
-        self.hooks = Hooks(self.selector, folder, self._start)
+        self.hooks = Hooks(self.loop, folder, self._start)
 
     def _start(self, argv: list[str]) -> subprocess.Popen[bytes]:
         cause = next(a for a in argv if a.startswith("--setenv=ZEROTIER_CAUSE=")).rpartition("=")[2]
@@ -75,10 +75,9 @@ class Box:
         return self.processes[-1]
 
     def end(self, code: int = 0) -> None:
-        """The script that runs ends, and the selector hears of it."""
+        """The script that runs ends, and the loop hears of it."""
         self.processes[-1].communicate(b"%d\n" % code)
-        for key, _mask in self.selector.select(5):
-            key.data()
+        self.loop.turn(5)
 
 
 @pytest.fixture
@@ -101,7 +100,7 @@ def test_one_at_a_time_in_order_of_names_and_events(box: Callable[..., Box]) -> 
         made.end()
     assert made.started == [("10-a", "cause 1"), ("20-b", "cause 1"), ("10-a", "cause 2"), ("20-b", "cause 2")]
     made.end()
-    assert not made.selector.get_map()
+    assert not made.loop.watched
 
 
 def test_other_events_start_nothing(box: Callable[..., Box]) -> None:
@@ -150,7 +149,7 @@ def test_a_program_that_cannot_be_started_holds_nobody_up(
         raise FileNotFoundError(2, "No such file or directory")
 
     script(tmp_path, "a")
-    hooks = Hooks(selectors.DefaultSelector(), tmp_path, start)
+    hooks = Hooks(Loop(), tmp_path, start)
     hooks.tell(event())
     hooks.tell(event(2))
     assert len(caplog.records) == 2

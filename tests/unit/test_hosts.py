@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import selectors
 import subprocess
 import time
 from collections.abc import Callable
@@ -11,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from tests.configuration import EXAMPLE, bundle
+from tests.unit.loop import Loop
 from zerotier_multi.checks import check_bundle
 from zerotier_multi.cpu import Cpu
 from zerotier_multi.hosts import current_files, named_peers, read_hosts, store_hosts, with_hosts
@@ -110,8 +110,8 @@ class Zone:
         self.answers: dict[str, str] = {}
         self.asked: list[str] = []
         self.told: list[str] = []
-        self.selector = selectors.DefaultSelector()
-        self.resolver = Resolver(self.selector, self.told.append, known or {}, self.start)
+        self.loop = Loop()
+        self.resolver = Resolver(self.loop, self.told.append, known or {}, self.start)
 
     def start(self, name: str) -> subprocess.Popen[bytes]:
         self.asked.append(name)
@@ -120,11 +120,11 @@ class Zone:
         return subprocess.Popen(["sh", "-c", f"exec {script}"], stdout=subprocess.PIPE)
 
     def work(self, now: float, until: Callable[[], bool] = lambda: True) -> None:
+        self.loop.now = now
         self.resolver.work(now)
         end = time.monotonic() + 10
         while not until() and time.monotonic() < end:
-            for key, _ in self.selector.select(0.1):
-                key.data()
+            self.loop.turn(0.1)
         assert until()
 
 
@@ -136,7 +136,7 @@ def test_a_name_is_looked_up_at_once_and_again_less_and_less_often_while_a_path_
         assert zone.resolver.wake is not None
         now = max(now, zone.resolver.wake)
         moments.append(now)
-        zone.work(now, lambda c=count: len(zone.asked) == c and not zone.selector.get_map())
+        zone.work(now, lambda c=count: len(zone.asked) == c and not zone.loop.watched)
     assert zone.resolver.hosts() == {"a": ("198.51.100.2",)} and zone.told == ["a"]
     waits = [b - a for a, b in zip(moments, moments[1:], strict=False)]
     assert waits == [FIRST, 2 * FIRST, 4 * FIRST, 8 * FIRST, 16 * FIRST, LONGEST, LONGEST]
@@ -162,7 +162,7 @@ def test_a_name_that_does_not_resolve_keeps_its_address_and_says_so_once() -> No
     zone.work(0.0, lambda: zone.resolver.fault("a") is not None)
     assert zone.resolver.fault("a") == "a does not resolve to an address"
     assert zone.resolver.hosts() == {"a": ("198.51.100.2",)}
-    zone.work(FIRST, lambda: len(zone.asked) == 2 and not zone.selector.get_map())
+    zone.work(FIRST, lambda: len(zone.asked) == 2 and not zone.loop.watched)
     assert zone.told == ["a"]
     zone.answers["a"] = "198.51.100.2"
     zone.work(3 * FIRST, lambda: zone.resolver.fault("a") is None)
@@ -178,4 +178,4 @@ def test_silent_name_servers_hold_nobody_up() -> None:
     zone.work(PATIENCE)
     assert zone.resolver.fault("a") == f"the name servers do not answer for a within {PATIENCE:g} s"
     zone.resolver.configure({}, PATIENCE)
-    assert not zone.selector.get_map() and zone.resolver.wake is None
+    assert not zone.loop.watched and zone.resolver.wake is None

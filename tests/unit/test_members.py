@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import selectors
 import socket
 from collections.abc import Iterator
 from dataclasses import replace
@@ -11,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from tests.configuration import EXAMPLE, bundle
+from tests.unit.loop import Loop
 from zerotier_multi.cpu import Cpu
 from zerotier_multi.membership import Member
 from zerotier_multi.pathd.tell.chronicle import Chronicle
@@ -29,18 +29,26 @@ def http(document: object) -> bytes:
 
 
 class World:
-    """A selector, a clock of our own, an API that answers as told, and the plan of one instance behind it."""
+    """A loop with a clock of our own, an API that answers as told, and the plan of one instance behind it."""
 
     def __init__(self, home: Path) -> None:
-        self.selector = selectors.DefaultSelector()
+        self.loop = Loop(100.0)
         self.server = socket.create_server(("127.0.0.1", 0))
         self.server.settimeout(2)
         (home / "authtoken.secret").write_text("hush")
         instance = replace(ONE.instances[0], home=str(home), port=self.server.getsockname()[1])
         self.plan = replace(ONE, instances=(instance,))
-        self.changes, self.now, self.trusted = 0, 100.0, True
-        self.members = Members(self.selector, self.changed, lambda _connection: self.trusted)
+        self.changes, self.trusted = 0, True
+        self.members = Members(self.loop, self.changed, lambda _connection: self.trusted)
         self.questions: list[str] = []
+
+    @property
+    def now(self) -> float:
+        return self.loop.now
+
+    @now.setter
+    def now(self, now: float) -> None:
+        self.loop.now = now
 
     def changed(self) -> None:
         self.changes += 1
@@ -50,8 +58,7 @@ class World:
 
     def events(self) -> None:
         """Handle what has come by now."""
-        for key, _mask in self.selector.select(0.01):
-            key.data()
+        self.loop.turn(0.01)
 
     def take(self, client: socket.socket) -> bytes:
         """What is sent to the API next, or nothing when it hangs up."""
@@ -100,7 +107,7 @@ def test_who_waits_is_asked_and_told(world: World) -> None:
     assert world.look("down").word == "no path" and world.look("waiting").word == "up"
     found = world.look("up")
     assert found and (found.word, found.node) == ("up", "00000000a1")
-    assert world.members.wake is None and len(world.selector.get_map()) == 0  # whose paths are up is left alone
+    assert world.members.wake is None and world.loop.watched == 0  # whose paths are up is left alone
 
 
 def test_a_restart_helps_against_no_root_alone(world: World) -> None:
@@ -164,7 +171,7 @@ def test_one_that_does_not_answer_in_time_is_asked_again(world: World) -> None:
     client, _ = world.server.accept()
     world.events()
     world.members.work(world.now + PATIENCE)
-    assert len(world.selector.get_map()) == 0 and world.members.wake == world.now + PERIOD
+    assert world.loop.watched == 0 and world.members.wake == world.now + PERIOD
     client.close()
     world.ask("NOT_FOUND")
     assert world.look("down").word == "not found"
@@ -180,7 +187,7 @@ def test_what_is_no_answer_tells_nothing(world: World, answer: bytes) -> None:
     client.close()
     for _ in range(3):
         world.events()
-    assert world.look("down") is None and world.changes == 0 and len(world.selector.get_map()) == 0
+    assert world.look("down") is None and world.changes == 0 and world.loop.watched == 0
 
 
 def test_the_token_is_kept_from_a_listener_that_is_not_root(world: World) -> None:
@@ -198,7 +205,7 @@ def test_a_controller_free_link_and_one_that_has_gone_are_not_asked(world: World
     world.look("down")
     world.members.work(world.now)
     world.members.look([], lambda _plan, _path: "down", world.now)
-    assert world.members.wake is None and len(world.selector.get_map()) == 0
+    assert world.members.wake is None and world.loop.watched == 0
 
 
 def test_answers_are_taken_in_parts() -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.unit.loop import Loop
 from zerotier_multi.pathd.tell.metrics import LEAST, MOST, MetricsFile, read_counters, render
 
 
@@ -71,49 +72,43 @@ def test_counters_are_those_of_the_devices_that_are_there(tmp_path: Path) -> Non
     }
 
 
-class Clock:
-    now = 1000.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
 def test_the_file_is_written_seldom(tmp_path: Path) -> None:
-    clock, asked = Clock(), []
-    file = MetricsFile(tmp_path / "metrics.prom", clock)
+    loop, asked = Loop(1000.0), []
 
     def look() -> dict[str, Any]:
-        asked.append(clock.now)
+        asked.append(loop.now)
         return status(path())
 
+    file = MetricsFile(loop, look, tmp_path / "metrics.prom")
     for second in range(200):
-        clock.now = 1000.0 + second
-        if second in (70, 71, 100):
+        loop.now = 1000.0 + second
+        if second in (0, 70, 71, 100):
             file.change()
-        file.work(look)
+        loop.turn()
     # A change is written LEAST after the writing before it, everything else MOST after it.
     assert (LEAST, MOST) == (15, 60) and [at - 1000 for at in asked] == [0, 60, 75, 100, 160]
 
 
 def test_the_file_is_for_everybody_and_its_age_tells_that_the_daemon_lives(tmp_path: Path) -> None:
-    clock, target = Clock(), tmp_path / "metrics.prom"
-    file = MetricsFile(target, clock)
+    loop, target = Loop(1000.0), tmp_path / "metrics.prom"
+    file = MetricsFile(loop, lambda: status(path()), target)
+    file.change()
     before = os.umask(0o077)
     try:
-        file.work(lambda: status(path()))
+        loop.turn()
     finally:
         os.umask(before)
     assert target.stat().st_mode & 0o777 == 0o644 and os.listdir(tmp_path) == ["metrics.prom"]
     os.utime(target, (1, 1))
-    clock.now += MOST
-    file.work(lambda: status(path()))
+    loop.now += MOST
+    loop.turn()
     assert target.stat().st_mtime > 1
 
 
 def test_a_file_that_cannot_be_written_is_told_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    clock = Clock()
-    file = MetricsFile(tmp_path / "none/metrics.prom", clock)
+    loop = Loop(1000.0)
+    MetricsFile(loop, lambda: status(path()), tmp_path / "none/metrics.prom").change()
     for _ in range(3):
-        file.work(lambda: status(path()))
-        clock.now += MOST
+        loop.turn()
+        loop.now += MOST
     assert [record.levelname for record in caplog.records] == ["WARNING"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 
 import pytest
@@ -12,11 +13,11 @@ def waited(patience: float, devices: dict[str, Callable[[float], int]]) -> tuple
     """Whether they fell quiet, and after how many seconds; of each device its count of packets by the time."""
     now = 0.0
 
-    def sleep(seconds: float) -> None:
+    async def sleep(seconds: float) -> None:
         nonlocal now
         now += seconds
 
-    good = wait_until_quiet(devices, patience, lambda device: devices[device](now), lambda: now, sleep)
+    good = asyncio.run(wait_until_quiet(devices, patience, lambda device: devices[device](now), lambda: now, sleep))
     return good, now
 
 

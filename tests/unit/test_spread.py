@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.configuration import EXAMPLE, bundle
+from tests.unit.loop import Loop
 from zerotier_multi.cpu import Cpu
 from zerotier_multi.pathd.balance.load import Counters, Instance, Load, Loads, load, socket_drops
 from zerotier_multi.pathd.probe.delay import MEMORY, Delay
@@ -26,6 +27,7 @@ from zerotier_multi.systemd import UnitState
 PLAN = make_plan(bundle(EXAMPLE + "balance weights auto"), tuple(Cpu(n, n) for n in range(4)), "/usr/sbin/ztnode")
 GROUP = PLAN.groups[0]
 PATHS = GROUP.members
+LOOP = Loop()
 
 
 @dataclass
@@ -39,7 +41,7 @@ class World:
     said: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.weights = Weights(self, self.layout, self.apply, self)
+        self.weights = Weights(LOOP, self, self.layout, self.apply, self)
         self.weights.configure([PLAN], True)
 
     # what the prober and the readings tell

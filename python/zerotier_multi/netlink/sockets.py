@@ -122,7 +122,7 @@ def _raise_for(content: bytes, flags: int) -> None:
 
 
 class EventSocket(Closable):
-    """Notifications of the kernel for a set of multicast groups; non-blocking, for a selector."""
+    """Notifications of the kernel for a set of multicast groups; non-blocking, for an event loop."""
 
     def __init__(self, groups: list[int], protocol: int = NETLINK_ROUTE) -> None:
         self._socket = _open(protocol)
@@ -132,7 +132,7 @@ class EventSocket(Closable):
             self._socket.setsockopt(_SOL_NETLINK, _NETLINK_ADD_MEMBERSHIP, group)
 
     def fileno(self) -> int:
-        """For select."""
+        """For the event loop."""
         return self._socket.fileno()
 
     def close(self) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import sys
 from collections.abc import Sequence
@@ -34,7 +35,7 @@ def main(arguments: Sequence[str]) -> int:
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(_Journal("%(message)s"))
     logging.basicConfig(level=logging.INFO, handlers=[handler])
-    Daemon().run()
+    Daemon(asyncio.new_event_loop()).run()
     return 0
 
 

@@ -7,10 +7,9 @@ finds. Stopping it changes nothing either; only a plan that goes away takes stat
 from __future__ import annotations
 
 import logging
-import selectors
 import signal
-import socket
 import time
+from asyncio import AbstractEventLoop
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
@@ -23,13 +22,14 @@ from zerotier_multi import names
 from zerotier_multi.listener import crowd
 from zerotier_multi.netlink.state import KernelState
 from zerotier_multi.pathd.balance.weights import Weights
-from zerotier_multi.pathd.control import ControlSocket
+from zerotier_multi.pathd.control_socket import ControlSocket
 from zerotier_multi.pathd.decide import Decision, Drain, Inputs, decide, path_states, probing, standing, still_drained
 from zerotier_multi.pathd.instances.endpoints import Endpoints
 from zerotier_multi.pathd.instances.hangs import Door, Hangs
 from zerotier_multi.pathd.instances.keeper import Keeper, Paths
 from zerotier_multi.pathd.instances.members import Members
 from zerotier_multi.pathd.kernel.desired import Share
+from zerotier_multi.pathd.loop import Alarm, run
 from zerotier_multi.pathd.plans import Plans
 from zerotier_multi.pathd.probe.prober import Prober
 from zerotier_multi.pathd.probe.quiet import wait_until_quiet
@@ -58,21 +58,21 @@ MAX_PASSES = 8  # every pass brings the state nearer; more would be a fight with
 class Daemon:
     """Waits for something to happen, gathers what a decision depends on, and has it carried out."""
 
-    def __init__(self) -> None:
+    def __init__(self, loop: AbstractEventLoop) -> None:
         directory = state_directory()
-        self._selector = selectors.DefaultSelector()
+        self._loop = loop
         self._plans = Plans()
         self._since = Since(directory / "since.json")
-        self._metrics = MetricsFile()
-        hooks = Hooks(self._selector)
+        self._metrics = MetricsFile(loop, self.status)
+        hooks = Hooks(loop)
         self._chronicle = Chronicle([journal.tell, hooks.tell, self._metrics.change])
         self._router = Router(directory, self._chronicle.tell)
-        self._prober = Prober(self._selector, self.reconcile, lambda bundle, n: self._weights.use(names.unit_name(bundle, n)))
-        self._weights = Weights(self._prober, self._router.rtnl.buckets, self._respread)
-        self._members = Members(self._selector, self.reconcile)
+        self._prober = Prober(loop, self.reconcile, lambda bundle, n: self._weights.use(names.unit_name(bundle, n)))
+        self._weights = Weights(loop, self._prober, self._router.rtnl.buckets, self._respread)
+        self._members = Members(loop, self.reconcile)
         self._keeper = Keeper(self._members, self._chronicle.tell)
-        self._hangs = Hangs(self._selector, self._keeper.kill, self._api_busy)
-        self._endpoints = Endpoints(self._selector, self._chronicle.tell, self.reconcile)
+        self._hangs = Hangs(loop, self._keeper.kill, self._api_busy)
+        self._endpoints = Endpoints(loop, self._chronicle.tell, self.reconcile)
         self._status = Status(
             self._router.resilient, self._prober, self._weights, self._members, self._endpoints, self._chronicle, self._since
         )
@@ -80,12 +80,11 @@ class Daemon:
         self._decision = Decision.nothing()
         self._look = Look()
         self._retry: float | None = None
-        self._doubt: float | None = None  # when to look because a route of others may take what is ours
-        self._told_at = 0.0  # when systemd was last told that we live
-        self._running = True
+        self._next_look = Alarm(loop, lambda _now: self.reconcile())
+        self._next_recovery = Alarm(loop, self._recover)
         self._doors = [
-            ControlSocket(self._selector, self._request, names.CONTROL_SOCKET, privileged=True),
-            ControlSocket(self._selector, self._request, names.STATUS_SOCKET, privileged=False),
+            ControlSocket(loop, self._request, names.CONTROL_SOCKET, privileged=True),
+            ControlSocket(loop, self._request, names.STATUS_SOCKET, privileged=False),
         ]
         self._listen()
 
@@ -93,50 +92,33 @@ class Daemon:
         """Work until TERM or INT."""
         self.sync()
         sd.notify("READY=1")
-        while self._running:
-            for key, _mask in self._selector.select(self._timeout()):
-                key.data()
-            if (due := self._prober.wake) is not None and due <= time.monotonic():
-                self._prober.work()
-            now = time.monotonic()
-            for helper in (self._hangs, self._members, self._weights, self._endpoints):
-                if (due := helper.wake) is not None and due <= now:
-                    helper.work(now)
-            if any(at <= now for at in self._alarms()):
-                self.reconcile()
-            elif (due := self._keeper.recovery_wake) is not None and due <= now:
-                self._recover(now)
-            self._metrics.work(self.status)
-            if now >= self._told_at + WATCHDOG:
-                self._told_at = now
-                sd.notify("WATCHDOG=1")
+        self._live()
+        run(self._loop)
         sd.notify("STOPPING=1")
         for door in self._doors:
-            door.close()
+            self._loop.run_until_complete(door.close())
+
+    def _live(self) -> None:
+        sd.notify("WATCHDOG=1")
+        self._loop.call_later(WATCHDOG, self._live)
 
     # -- what happens
 
     def _listen(self) -> None:
-        self._selector.register(self._router.notices, selectors.EVENT_READ, self._kernel_event)
-        self._selector.register(self._router.settings, selectors.EVENT_READ, self._sysctl_event)
+        self._loop.add_reader(self._router.notices, self._kernel_event)
+        self._loop.add_reader(self._router.settings, self._sysctl_event)
         if self._router.nftables.events:
-            self._selector.register(self._router.nftables.events, selectors.EVENT_READ, self._nft_event)
-        # Signals wake the selector through a socket pair, so that none is lost between two waits.
-        self._signals, writer = socket.socketpair()
-        for end in (self._signals, writer):
-            end.setblocking(False)
-        signal.set_wakeup_fd(writer.fileno())
-        self._signal_writer = writer
-        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-            signal.signal(number, lambda *_: None)
-        self._selector.register(self._signals, selectors.EVENT_READ, self._signal_event)
+            self._loop.add_reader(self._router.nftables.events, self._nft_event)
+        for number in (signal.SIGTERM, signal.SIGINT):
+            self._loop.add_signal_handler(number, self._loop.stop)
+        self._loop.add_signal_handler(signal.SIGHUP, self.sync)
 
     def _kernel_event(self) -> None:
         drifted = self._router.noticed()
         if drifted:
             self.reconcile()
         elif drifted is None:
-            self._doubt = self._look.at + LEISURE
+            self._next_look.set(min(self._look.at + LEISURE, self._due()))
 
     def _sysctl_event(self) -> None:
         self._router.settings.drain()
@@ -146,14 +128,7 @@ class Daemon:
         if self._router.nftables.touched():
             self.reconcile()
 
-    def _signal_event(self) -> None:
-        for number in self._signals.recv(64):
-            if number in (signal.SIGTERM, signal.SIGINT):
-                self._running = False
-            elif number == signal.SIGHUP:
-                self.sync()
-
-    def _request(self, request: dict[str, Any], privileged: bool) -> dict[str, Any]:
+    async def _request(self, request: dict[str, Any], privileged: bool) -> dict[str, Any]:
         match request.get("op"):
             case "status":
                 return self.status()
@@ -166,7 +141,7 @@ class Daemon:
                 devices = request.get("devices")
                 if not isinstance(devices, list) or not all(isinstance(d, str) for d in devices):
                     return {"error": "drain needs a list of devices"}
-                self._drain(devices)
+                await self._drain(devices)
                 return {"ok": True}
         return {"error": "unknown request"}
 
@@ -193,19 +168,18 @@ class Daemon:
         self._hangs.configure(doors, time.monotonic())
         self.reconcile()
 
-    def _drain(self, devices: Sequence[str]) -> None:
+    async def _drain(self, devices: Sequence[str]) -> None:
         indexes, until = self._router.indexes(), time.monotonic() + DRAIN_LIMIT
         self._drains |= {d: Drain(indexes[d], until) for d in devices if d in indexes}
         self.reconcile()
-        self._prober.wait_for_peers(self._paths_over(devices), DRAIN_PATIENCE)
-        wait_until_quiet(devices, QUIET_PATIENCE)
+        await self._prober.wait_for_peers(self._paths_over(devices), DRAIN_PATIENCE)
+        await wait_until_quiet(devices, QUIET_PATIENCE)
 
     def reconcile(self) -> None:
         """Look at the kernel and change what differs, until nothing does or nothing helps."""
         plans, have, blocked = self._look.plans, self._look.have, self._look.blocked
         problems: list[str] = []
         notes: list[str] = []
-        self._doubt = None
         try:
             for _ in range(MAX_PASSES):
                 before = problems
@@ -225,6 +199,7 @@ class Daemon:
         now = self._look.at
         self._keeper.revive(have, self._decision.up, now)
         self._endpoints.look(self._look.states.keys() - self._decision.up, now)
+        self._next_look.set(self._due())
         self._recover(now)
 
     def _pass(self, plans: Sequence[Plan], have: KernelState) -> tuple[bool, list[str], list[str]]:
@@ -274,20 +249,13 @@ class Daemon:
         if drain:
             self._drains |= {d: Drain(look.have.links[d].index, now + DRAIN_LIMIT) for d in drain}
             self.reconcile()
+        self._next_recovery.set(self._keeper.recovery_wake)
 
-    # -- time
-
-    def _alarms(self) -> list[float]:
+    def _due(self) -> float:
         """When to look again, whatever happens until then."""
-        found = [self._retry, self._doubt, self._decision.wake, self._keeper.revival_wake, *self._router.wakes(self._look.at)]
+        found = [self._retry, self._decision.wake, self._keeper.revival_wake, *self._router.wakes(self._look.at)]
         found += [self._look.at + AUDIT, *(drain.until for drain in self._drains.values())]
-        return [at for at in found if at is not None]
-
-    def _timeout(self) -> float:
-        now = time.monotonic()
-        helpers = (self._hangs, self._members, self._endpoints, self._prober, self._weights, self._metrics)
-        wakes = [self._keeper.recovery_wake, *(helper.wake for helper in helpers)]
-        return max(0.0, min([WATCHDOG, *(at - now for at in [*self._alarms(), *wakes] if at is not None)]))
+        return min(at for at in found if at is not None)
 
     # -- what is told
 

@@ -5,6 +5,7 @@ Decisions are in :mod:`spread`, readings in :mod:`load`; this is their clock.
 
 from __future__ import annotations
 
+from asyncio import AbstractEventLoop
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -12,6 +13,7 @@ from typing import Protocol
 
 from zerotier_multi.pathd.balance.load import Instance, Load, Loads
 from zerotier_multi.pathd.balance.spread import FULL, Line, Member, Spread, Step, bases, capacity, sizes
+from zerotier_multi.pathd.loop import Alarm
 from zerotier_multi.plan import GroupPlan, InstancePlan, PathPlan, Plan
 from zerotier_multi.netlink.nexthops import NextHopGroup
 from zerotier_multi.netlink.nexthops import Bucket
@@ -62,8 +64,14 @@ class Weights:
     """
 
     def __init__(
-        self, paths: Paths, layout: Callable[[int], list[Bucket]], changed: Callable[[str], None], loads: Loads | None = None
+        self,
+        loop: AbstractEventLoop,
+        paths: Paths,
+        layout: Callable[[int], list[Bucket]],
+        changed: Callable[[str], None],
+        loads: Loads | None = None,
     ) -> None:
+        self._alarm = Alarm(loop, self.work)
         self._paths, self._layout, self._changed = paths, layout, changed
         self._loads = loads or Loads()
         self._groups: dict[int, _Group] = {}  # by the id in the plan
@@ -85,6 +93,7 @@ class Weights:
         self._instances = {
             unit: known[unit] if unit in known and known[unit].plan == i else _Instance(i) for unit, i in instances.items()
         }
+        self._alarm.set(self.wake)
 
     def standing(self, groups: Mapping[int, NextHopGroup]) -> None:
         """What stands in the kernel, by the ids of the plans. Weights of an earlier daemon are taken over."""
@@ -135,6 +144,7 @@ class Weights:
             self._step(now)
         elif done:
             self._changed("")
+        self._alarm.set(self.wake)
 
     def _buckets(self, group: int) -> list[Bucket]:
         try:

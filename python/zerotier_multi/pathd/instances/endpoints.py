@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-import selectors
+from asyncio import AbstractEventLoop
 from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 
@@ -21,13 +21,13 @@ class Endpoints:
     """``changed`` is called when an instance has been given other addresses, ``tell`` with events."""
 
     def __init__(
-        self, selector: selectors.BaseSelector, tell: Callable[[events.Event], None], changed: Callable[[], None]
+        self, loop: AbstractEventLoop, tell: Callable[[events.Event], None], changed: Callable[[], None]
     ) -> None:
         self._tell, self._changed = tell, changed
         self._plans: Sequence[Plan] = ()
         self._users: dict[str, set[tuple[str, str, int]]] = {}  # name -> (bundle, remote, instance)
         self._written = read_hosts()
-        self._resolver = Resolver(selector, self._told, self._written)
+        self._resolver = Resolver(loop, self._told, self._written)
 
     def configure(self, plans: Sequence[Plan]) -> None:
         """Take over the names in these plans."""
@@ -46,15 +46,6 @@ class Endpoints:
         self._resolver.configure({name: bool(users & down) for name, users in self._users.items()}, now)
         self._resolver.work(now)
         self._write()
-
-    @property
-    def wake(self) -> float | None:
-        """When :meth:`work` has something to do."""
-        return self._resolver.wake
-
-    def work(self, now: float) -> None:
-        """Begin and end lookups."""
-        self._resolver.work(now)
 
     def faults(self, plan: Plan, path: PathPlan | None = None) -> list[str]:
         """Sentences on names of a bundle, or of one of its paths, that could not be looked up."""

@@ -1,7 +1,7 @@
 """Instances that run but do not work: their API is asked now and then, and one that stays silent is killed.
 
 systemd starts it again at once. Any answer of a program of root's counts, also a refusal, so no token is needed. Nothing
-here waits: the answers come through the daemon's selector.
+here waits: the answers come through the daemon's loop.
 
 Silence at the socket in the home means a hang, because nobody but root can take its places. Over TCP anybody can keep an
 engine busy, so there it counts only when others cannot be the cause (:meth:`Hangs._verdict` says when).
@@ -9,8 +9,8 @@ engine busy, so there it counts only when others cannot be the cause (:meth:`Han
 
 from __future__ import annotations
 
-import selectors
 import socket
+from asyncio import AbstractEventLoop
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -19,6 +19,7 @@ from pathlib import Path
 from zerotier_multi import apiway
 from zerotier_multi.listener import ESTABLISHED, Sock, is_root_at, look, others, rows
 from zerotier_multi.pathd.instances.progress import progress
+from zerotier_multi.pathd.loop import Alarm
 
 PERIOD = 10.0  # seconds between two questions to an instance
 PATIENCE = 5.0  # seconds for an answer
@@ -58,13 +59,14 @@ class Hangs:
 
     def __init__(
         self,
-        selector: selectors.BaseSelector,
+        loop: AbstractEventLoop,
         hung: Callable[[str], None],
         busy: Callable[[str, Counter[str]], None],
         done: Callable[[str], int | None] = progress,
         sockets: Callable[[], list[Sock]] = rows,
     ) -> None:
-        self._selector, self._hung, self._busy, self._done, self._sockets = selector, hung, busy, done, sockets
+        self._loop, self._hung, self._busy, self._done, self._sockets = loop, hung, busy, done, sockets
+        self._alarm = Alarm(loop, self.work)
         self._records: dict[str, Record] = {}
         self._doors: dict[str, Door] = {}
 
@@ -78,6 +80,7 @@ class Hangs:
         self._doors = dict(doors)
         for unit in doors:
             self._records.setdefault(unit, Record(now + PERIOD))
+        self._alarm.set(self.wake)
 
     @property
     def wake(self) -> float | None:
@@ -94,6 +97,7 @@ class Hangs:
                 self._verdict(unit, record, now, sockets or [])
             if record.asked_at is None and now >= record.next_ask:
                 self._ask(unit, record, now)
+        self._alarm.set(self.wake)
 
     def _ask(self, unit: str, record: Record, now: float) -> None:
         record.asked_at, record.until, record.graced = now, now + PATIENCE, False
@@ -105,12 +109,11 @@ class Hangs:
         except OSError:  # our own trouble says nothing about the instance
             self._settle(record, silent=record.silent)
             return
-        self._selector.register(
-            connection, selectors.EVENT_WRITE, lambda: self._connected(record, connection)
-        )
+        self._loop.add_writer(connection, self._connected, record, connection)
 
     def _connected(self, record: Record, connection: socket.socket) -> None:
-        self._selector.modify(connection, selectors.EVENT_READ, lambda: self._answered(record, connection))
+        self._loop.remove_writer(connection)
+        self._loop.add_reader(connection, self._answered, record, connection)
         try:
             connection.send(_QUESTION)
         except OSError:
@@ -134,6 +137,7 @@ class Hangs:
         record.next_ask = (record.asked_at or 0.0) + PERIOD
         record.asked_at = None
         self._drop(record)
+        self._alarm.set(self.wake)
 
     # -- silence
 
@@ -171,11 +175,13 @@ class Hangs:
         if record.silent >= STRIKES:
             record.silent, record.done = 0, None
             record.next_ask = now + PERIOD
+            self._alarm.set(self.wake)
             self._hung(unit)
 
     def _drop(self, record: Record) -> None:
         if record.connection is not None:
-            self._selector.unregister(record.connection)
+            self._loop.remove_writer(record.connection)
+            self._loop.remove_reader(record.connection)
             record.connection.close()
             record.connection = None
 

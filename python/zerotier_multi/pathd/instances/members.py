@@ -1,6 +1,6 @@
 """Where instances stand on the network of a controller: asked of their APIs while not all their paths are up.
 
-Nothing here waits: the answers come through the daemon's selector. A question may bring the token of the home, so it is
+Nothing here waits: the answers come through the daemon's loop. A question may bring the token of the home, so it is
 put to root's programs alone.
 """
 
@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import json
 import re
-import selectors
 import socket
+from asyncio import AbstractEventLoop
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,6 +18,7 @@ from typing import Any
 from zerotier_multi import apiway, membership
 from zerotier_multi.listener import is_root_at
 from zerotier_multi.membership import Member
+from zerotier_multi.pathd.loop import Alarm
 from zerotier_multi.plan import InstancePlan, Plan
 from zerotier_multi.states import NetworkState, PathState
 
@@ -58,9 +59,10 @@ class Members:
     """Asks who has paths that are not up; ``changed`` is called when an answer is another one than before."""
 
     def __init__(
-        self, selector: selectors.BaseSelector, changed: Callable[[], None], trusted: Callable[[socket.socket], bool] = is_root_at
+        self, loop: AbstractEventLoop, changed: Callable[[], None], trusted: Callable[[socket.socket], bool] = is_root_at
     ) -> None:
-        self._selector, self._changed, self._trusted = selector, changed, trusted
+        self._loop, self._changed, self._trusted = loop, changed, trusted
+        self._alarm = Alarm(loop, self.work)
         self._records: dict[str, Record] = {}  # by unit
         self._found: dict[str, Member] = {}  # by device
         self._nodes: dict[str, str] = {}  # by unit, as told last
@@ -121,6 +123,7 @@ class Members:
         for unit, instance in wanted.items():
             if unit not in self._records:
                 self._records[unit] = Record(instance, now, now)
+        self._alarm.set(self.wake)
 
     @property
     def wake(self) -> float | None:
@@ -134,6 +137,7 @@ class Members:
                 self._settle(record)
             if record.asked_at is None and now >= record.next_ask:
                 self._ask(record, now)
+        self._alarm.set(self.wake)
 
     def _ask(self, record: Record, now: float) -> None:
         record.asked_at = now
@@ -143,7 +147,7 @@ class Members:
             self._settle(record)
             return
         record.connection = connection
-        self._selector.register(connection, selectors.EVENT_WRITE, lambda: self._send(record, connection))
+        self._loop.add_writer(connection, self._send, record, connection)
 
     def _send(self, record: Record, connection: socket.socket) -> None:
         """The connection stands: put the next question."""
@@ -157,7 +161,8 @@ class Members:
             self._settle(record)  # it does not run yet, or any more
             return
         record.received = b""
-        self._selector.modify(connection, selectors.EVENT_READ, lambda: self._receive(record, connection))
+        self._loop.remove_writer(connection)
+        self._loop.add_reader(connection, self._receive, record, connection)
 
     def _receive(self, record: Record, connection: socket.socket) -> None:
         try:
@@ -197,11 +202,13 @@ class Members:
         record.next_ask = asked + (PERIOD if asked < record.changed_at + SETTLED else SLOW)
         record.asked_at, record.answers, record.received = None, [], b""
         self._drop(record)
+        self._alarm.set(self.wake)
 
     def _drop(self, record: Record) -> None:
         """We close first: a server that does keeps its port busy over its restart."""
         if record.connection is not None:
-            self._selector.unregister(record.connection)
+            self._loop.remove_writer(record.connection)
+            self._loop.remove_reader(record.connection)
             record.connection.close()
             record.connection = None
 

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import ipaddress
 import os
-import selectors
 import subprocess
+from asyncio import AbstractEventLoop
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+
+from zerotier_multi.pathd.loop import Alarm
 
 FIRST, LONGEST = 2.0, 60.0  # seconds between two lookups of a name
 PATIENCE = 10.0  # seconds that one may take
@@ -64,14 +66,15 @@ class _Name:
 class Resolver:
     """Keeps names and their addresses; times are seconds of one monotonic clock.
 
-    ``told`` is called with a name whose addresses or whose fault have changed, from the selector or from :meth:`work`.
+    ``told`` is called with a name whose addresses or whose fault have changed, from the loop or from :meth:`work`.
     """
 
     def __init__(
-        self, selector: selectors.BaseSelector, told: Callable[[str], None], known: Mapping[str, tuple[str, ...]],
+        self, loop: AbstractEventLoop, told: Callable[[str], None], known: Mapping[str, tuple[str, ...]],
         start: Start = _start,
     ) -> None:  # fmt: skip
-        self._selector, self._told, self._start = selector, told, start
+        self._loop, self._told, self._start = loop, told, start
+        self._alarm = Alarm(loop, self.work)
         self._known = dict(known)  # what an earlier daemon has found
         self._names: dict[str, _Name] = {}
 
@@ -90,6 +93,7 @@ class Resolver:
                 entry.needed = False
                 if entry.addresses:
                     entry.next_at = None
+        self._alarm.set(self.wake)
 
     def hosts(self) -> dict[str, tuple[str, ...]]:
         """Addresses of every name that has some."""
@@ -119,6 +123,7 @@ class Resolver:
             under_way = sum(e.lookup is not None for e in self._names.values())
             if entry.next_at is not None and entry.next_at <= now and not entry.lookup and under_way < AT_ONCE:
                 self._ask(name, entry, now)
+        self._alarm.set(self.wake)
 
     def _ask(self, name: str, entry: _Name, now: float) -> None:
         entry.asked_at, entry.next_at = now, None
@@ -129,7 +134,7 @@ class Resolver:
             self._settle(name, entry, now, None, f"{name} cannot be looked up ({error.strerror})")
             return
         entry.lookup = _Lookup(process, descriptor, now + PATIENCE)
-        self._selector.register(descriptor, selectors.EVENT_READ, lambda: self._ended(name, entry))
+        self._loop.add_reader(descriptor, self._ended, name, entry)
 
     def _ended(self, name: str, entry: _Name) -> None:
         assert entry.lookup and entry.lookup.process.stdout
@@ -137,6 +142,7 @@ class Resolver:
         self._end(entry)
         found = addresses(output)
         self._settle(name, entry, entry.asked_at, found or None, None if found else f"{name} does not resolve to an address")
+        self._alarm.set(self.wake)
 
     def _settle(self, name: str, entry: _Name, now: float, found: tuple[str, ...] | None, fault: str | None) -> None:
         if entry.needed or not (found or entry.addresses):
@@ -149,7 +155,7 @@ class Resolver:
 
     def _end(self, entry: _Name) -> None:
         if entry.lookup:
-            self._selector.unregister(entry.lookup.descriptor)
+            self._loop.remove_reader(entry.lookup.descriptor)
             os.close(entry.lookup.descriptor)
             entry.lookup.process.kill()
             entry.lookup.process.communicate()

@@ -11,7 +11,7 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 class FileWatch:
-    """Tells a selector that one of the watched files was written."""
+    """Tells an event loop that one of the watched files was written."""
 
     def __init__(self, paths: list[Path]) -> None:
         self._descriptor = _libc.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC)
@@ -28,7 +28,7 @@ class FileWatch:
             _libc.inotify_add_watch(self._descriptor, os.fsencode(path), _IN_MODIFY)
 
     def fileno(self) -> int:
-        """For select."""
+        """For the event loop."""
         return int(self._descriptor)
 
     def drain(self) -> None:

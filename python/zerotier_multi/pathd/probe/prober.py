@@ -7,17 +7,19 @@ few wake-ups per second.
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import ipaddress
 import math
 import os
-import select
-import selectors
 import socket
 import struct
 import time
+from asyncio import AbstractEventLoop
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
+from zerotier_multi.pathd.loop import Alarm
 from zerotier_multi.pathd.probe import wire
 from zerotier_multi.pathd.probe.delay import Delay
 from zerotier_multi.pathd.probe.health import Health, Peer
@@ -88,10 +90,10 @@ class _State:
 
 
 class Prober:
-    """Keeps the verdicts. ``changed`` is called, from the selector, when one has changed."""
+    """Keeps the verdicts. ``changed`` is called, from the loop, when one has changed."""
 
     def __init__(
-        self, selector: selectors.BaseSelector, changed: Callable[[], None], use: Callable[[str, int], float | None] | None = None
+        self, loop: AbstractEventLoop, changed: Callable[[], None], use: Callable[[str, int], float | None] | None = None
     ) -> None:
         """``use`` gives the share of the time, 0 to 1, in which an instance of a bundle works: the remotes are told."""
         self._changed = changed
@@ -106,12 +108,13 @@ class Prober:
         self._devices: set[int] = set()  # ifindexes that probes are taken from
         self._identifier = int.from_bytes(os.urandom(2), "big")
         self._read_at = time.monotonic()
-        self.wake: float | None = None  # when :meth:`work` has something to do (monotonic)
+        self._alarm = Alarm(loop, self._work)
+        self._heard = asyncio.Event()  # a remote has said something since it was cleared
         self._urgent = {family: _open(family, True) for family in (4, 6)}
         self._calm = {family: _open(family, False) for family in (4, 6)}
         for family, sock in self._urgent.items():
             if sock:
-                selector.register(sock, selectors.EVENT_READ, lambda f=family: self._on_urgent(f))
+                loop.add_reader(sock, self._on_urgent, family)
 
     # -- what is probed
 
@@ -224,20 +227,20 @@ class Prober:
             return 0.0
         return min(state.remote_wait / 1000, state.round_trip.mean)
 
-    def wait_for_peers(self, paths: Iterable[int], patience: float) -> None:
+    async def wait_for_peers(self, paths: Iterable[int], patience: float) -> None:
         """Wait until the peers that speak to us send nothing more over these paths and what was under way is here.
 
         ``patience`` in seconds; peers that do not speak to us are not waited for.
         """
-        ids, end = list(paths), time.monotonic() + patience
-        while not self._peers_have_left(ids) and (left := end - time.monotonic()) > 0:
-            ready, _, _ = select.select([s for s in self._urgent.values() if s], [], [], left)
-            for family, sock in self._urgent.items():
-                if sock in ready:
-                    self._on_urgent(family)
+        ids = list(paths)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(patience):
+                while not self._peers_have_left(ids):
+                    self._heard.clear()
+                    await self._heard.wait()
         under_way = [state.health.rtt for path in ids if (state := self._states.get(path)) and state.health.rtt]
         if under_way:
-            time.sleep(min(max(under_way), patience))
+            await asyncio.sleep(min(max(under_way), patience))
 
     def _peers_have_left(self, paths: Iterable[int]) -> bool:
         now = time.monotonic()
@@ -255,11 +258,10 @@ class Prober:
         moments += [at for s in self._states.values() if (at := s.health.wake) is not None]
         # A remote that refuses a path and then falls silent refuses nothing any more.
         moments += [self._peers[self._states[path].group].good_until for path, (_up, no) in self._verdicts.items() if no]
-        self.wake = min(moments, default=None)
+        self._alarm.set(min(moments, default=None))
 
-    def work(self) -> None:
+    def _work(self, now: float) -> None:
         """Read what has come, judge, and send what is due."""
-        now = time.monotonic()
         self._read(self._calm, now)
         self._judge(now)
         due: list[_State] = []
@@ -360,6 +362,7 @@ class Prober:
                 self._take(found, index, source[0], hops, now - age)
         if sockets is self._calm:
             self._read_at = now
+        self._heard.set()
 
     def _take(self, found: tuple[bool, int, wire.Probe], index: int, source: str, hops: int, arrival: float) -> None:
         reply, identifier, probe = found

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 
 from zerotier_multi.usage import device_counters
 
@@ -16,12 +17,12 @@ def packets(device: str) -> int:
     return sum((device_counters(device, ("rx_packets", "tx_packets")) or {}).values())
 
 
-def wait_until_quiet(
+async def wait_until_quiet(
     devices: Iterable[str],
     patience: float,
     count: Callable[[str], int] = packets,
     clock: Callable[[], float] = time.monotonic,
-    sleep: Callable[[float], None] = time.sleep,
+    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
 ) -> bool:
     """Wait, ``patience`` seconds at most, until each device has carried nothing for :data:`QUIET` seconds; whether each has.
 
@@ -32,7 +33,7 @@ def wait_until_quiet(
     end = now + patience
     seen = {device: (count(device), now) for device in devices}
     while seen and now < end:
-        sleep(_STEP)
+        await sleep(_STEP)
         now = clock()
         for device, (last, since) in list(seen.items()):
             if (at_present := count(device)) != last:

@@ -1,6 +1,6 @@
 """Scripts of the user that are started when paths and bundles go up and down, one after the other.
 
-Nothing here waits: a script's end wakes the selector, and then the next one is started.
+Nothing here waits: a script's end wakes the loop, and then the next one is started.
 """
 
 from __future__ import annotations
@@ -9,9 +9,9 @@ import itertools
 import logging
 import os
 import re
-import selectors
 import stat
 import subprocess
+from asyncio import AbstractEventLoop
 from collections import deque
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -102,9 +102,9 @@ class Hooks:
     """Starts the scripts, one at a time, all of an event before those of the next."""
 
     def __init__(
-        self, selector: selectors.BaseSelector, directory: Path = names.HOOK_DIR, start: Start = _start
+        self, loop: AbstractEventLoop, directory: Path = names.HOOK_DIR, start: Start = _start
     ) -> None:
-        self._selector, self._directory, self._start = selector, directory, start
+        self._loop, self._directory, self._start = loop, directory, start
         self._numbers = itertools.count(1)
         self._waiting: deque[Event] = deque()
         self._current: dict[str, str] = {}  # fields of the event whose scripts are under way
@@ -153,10 +153,10 @@ class Hooks:
             log.warning("hook %s cannot be started (%s)", script, error.strerror)
             return
         self._running = True
-        self._selector.register(ended, selectors.EVENT_READ, lambda: self._ended(script, process, ended))
+        self._loop.add_reader(ended, self._ended, script, process, ended)
 
     def _ended(self, script: Path, process: subprocess.Popen[bytes], descriptor: int) -> None:
-        self._selector.unregister(descriptor)
+        self._loop.remove_reader(descriptor)
         os.close(descriptor)
         if process.wait() != 0:
             log.warning("hook %s has failed; see: journalctl -u '%s-*'", script, IDENTIFIER)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import logging
 import os
-import time
+from asyncio import AbstractEventLoop
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from zerotier_multi import names
 from zerotier_multi.files import write_atomic
+from zerotier_multi.pathd.loop import Alarm
 from zerotier_multi.states import PathState
 from zerotier_multi.usage import SYSFS, device_counters
 
@@ -116,10 +117,10 @@ def read_counters(devices: Iterable[str], sysfs: Path = SYSFS) -> dict[str, dict
 
 
 class MetricsFile:
-    """Writes the file when it is time to. Times are seconds of a clock that nobody sets."""
+    """Writes the file soon after :meth:`change` and regularly after that; ``status`` gives the daemon's status."""
 
-    def __init__(self, path: Path = names.METRICS_FILE, clock: Callable[[], float] = time.monotonic) -> None:
-        self._path, self._clock = path, clock
+    def __init__(self, loop: AbstractEventLoop, status: Callable[[], Data], path: Path = names.METRICS_FILE) -> None:
+        self._alarm, self._status, self._path = Alarm(loop, self._work), status, path
         self._written: float | None = None
         self._changed = False
         self._told = False  # that it cannot be written
@@ -127,19 +128,15 @@ class MetricsFile:
     def change(self, _what: object = None) -> None:
         """The state has changed."""
         self._changed = True
+        self._set()
 
-    @property
-    def wake(self) -> float:
-        """When the file is due."""
-        return 0.0 if self._written is None else self._written + (LEAST if self._changed else MOST)
+    def _set(self) -> None:
+        self._alarm.set(0.0 if self._written is None else self._written + (LEAST if self._changed else MOST))
 
-    def work(self, status: Callable[[], Data]) -> None:
-        """Write the file if it is due; ``status`` gives the daemon's status."""
-        now = self._clock()
-        if now < self.wake:
-            return
+    def _work(self, now: float) -> None:
         self._written, self._changed = now, False
-        seen = status()
+        self._set()
+        seen = self._status()
         text = render(seen, read_counters(entry["device"] for entry in _entries(seen, "instances")))
         try:
             if not write_atomic(self._path, text.encode()):
