@@ -13,10 +13,11 @@ from lab.link import Link, look
 from lab.nat import FLUSH_CONNTRACK
 from lab.process import run, wait
 from lab.router import Router
+from zerotier_multi.states import PathState
 
 PRIMARY_PORT = 9993
 CONFIG_SIZE, RUN_SIZE = "8m", "20%"  # of /config in these labs; of /run as systemd-nspawn mounts it
-FALLEN = ("down", "held down", "remote down", "no device")  # states of a path that is out of use
+FALLEN = (PathState.DOWN, PathState.HELD, PathState.REMOTE_DOWN, PathState.NO_DEVICE)  # out of use
 
 Act = Callable[[Link, Router, int], None]
 
