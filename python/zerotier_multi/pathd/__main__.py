@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import sys
 from collections.abc import Sequence
 
-from zerotier_multi.pathd.daemon import Daemon
-from zerotier_multi.version import VERSION
+# asyncio works without TLS, which the daemon does not use: 1.2 MiB less memory. This comes before the first import of asyncio.
+sys.modules["ssl"] = None  # type: ignore[assignment]
+
+import asyncio  # noqa: E402
+
+from zerotier_multi.pathd.daemon import Daemon  # noqa: E402
+from zerotier_multi.version import VERSION  # noqa: E402
 
 
 class _Journal(logging.Formatter):
