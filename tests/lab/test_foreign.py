@@ -161,7 +161,7 @@ def test_routes_of_others_in_the_place_of_ours_and_in_front(site: Site) -> None:
     in_the_way = [("replace", "del")] + [("prepend", "del")] * (site.family == 4)
     for put, take in in_the_way:
         site.sh(f"{site.route} {put} blackhole {site.place}")
-        site.wait_honest(f"{site.host} does not go over it: a blackhole takes it")
+        site.wait_honest(f"{site.host} does not go over it: a blackhole route drops it")
         assert f"{site.host} does not go over it" in site.told("bundle-degraded") + site.told("bundle-down")
         if put == "replace":
             assert "dev zt0 " not in site.router.run(["sh", "-c", f"{site.route} show {site.host}"]).stdout, "no twin for FRR alone"
@@ -176,10 +176,10 @@ def test_routes_of_others_in_the_place_of_ours_and_in_front(site: Site) -> None:
 
 def test_a_rule_in_front(site: Site) -> None:
     site.sh(f"ip -{site.family} rule add to {site.host} pref 10 blackhole")
-    site.wait_honest(f"{site.host} does not go over it: a blackhole takes it")
+    site.wait_honest(f"{site.host} does not go over it: a blackhole route drops it")
     summary = site.router.json(["/usr/libexec/vyos/op_mode/zerotier.py", "show_bundle", "--bundle", "zt0", "--raw"])
     assert summary["state"] == "degraded" and summary["paths_up"] == 3
-    assert f"packets for {site.host} do not go over zt0: a blackhole takes it" in summary["warnings"]
+    assert f"packets for {site.host} do not go over zt0: a blackhole route drops it" in summary["warnings"]
     site.sh(f"ip -{site.family} rule del to {site.host} pref 10 blackhole")
     site.wait_back()
 

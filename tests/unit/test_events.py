@@ -72,7 +72,7 @@ def test_every_change_has_a_cause(was: str, word: str, cause: str) -> None:
 def test_causes_that_need_more_than_the_two_words() -> None:
     path = PLAN.paths[0]
     anew = path_cause(PLAN, path, seen(), seen("down", zt0p1=99))
-    assert anew == "the device was made anew, no answer over it yet"
+    assert anew == "the device was created again; no answer over it yet"
     ready = seen("waiting", ready=[path.nexthop_id])
     assert path_cause(PLAN, path, seen("down"), ready) == "it waits for the other paths to the remote"
     unprobed = replace(PLAN, health=replace(PLAN.health, enabled=False))
@@ -104,7 +104,7 @@ def test_a_restart_on_purpose_warns_of_no_path_and_no_device() -> None:
 
 def test_a_device_made_anew_between_two_looks_is_told() -> None:
     assert [(e.kind, e.cause) for e in told(seen(), seen(zt0p1=99))] == [
-        ("device-appeared", "the instance has made it anew")
+        ("device-appeared", "the instance has created it again")
     ]
 
 
@@ -195,7 +195,7 @@ def test_what_the_daemon_does_to_an_instance_is_told() -> None:
     assert [e.message for e in heard[:3]] == [
         "instance zt0/2: zerotier-multi@zt0-2.service is started again: its device zt0p2 is missing",
         "instance zt0/2: zerotier-multi@zt0-2.service is killed: it runs but does not answer",
-        f"instance zt0/2: zerotier-multi@zt0-2.service is started again: it is not on its network: {marker} of its home was not"
-        " as the plan says",
+        f"instance zt0/2: zerotier-multi@zt0-2.service is started again: it is not on its network: {marker} in its home did not match"
+        " the plan",
     ]
     assert heard[0].fields()["ZEROTIER_INSTANCE"] == "2" and "ZEROTIER_TO" not in heard[0].fields()

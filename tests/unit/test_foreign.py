@@ -305,7 +305,7 @@ def test_a_fight_is_given_up_for_a_while_and_told() -> None:
         rounds += 1
         if repairs.refused(now + 0.01):
             assert repairs.refused(now + 0.01) == {MEMBERS[0]} == repairs.ignored(now + 0.01)
-            assert repairs.notes(now + 0.01) == [f"zt0: another program keeps changing next hop {MEMBERS[0]}; it is put right once in 10 s"]
+            assert repairs.notes(now + 0.01) == [f"zt0: another program keeps changing next hop {MEMBERS[0]}; it is restored once in 10 s"]
             assert repairs.wake(now + 0.01) == now + 0.01 + PAUSE
             now += PAUSE
         now += 0.02
@@ -338,14 +338,14 @@ RIGHT = Match("10.0.55.2/32", GROUP, names.RT_PROTO)
 @pytest.mark.parametrize(
     ("match", "why"),
     [
-        (Match(error=errno.EINVAL), "a blackhole takes it"),
-        (Match(error=errno.EHOSTUNREACH), "an unreachable route takes it"),
-        (Match(error=errno.EACCES), "a prohibit route or rule takes it"),
+        (Match(error=errno.EINVAL), "a blackhole route drops it"),
+        (Match(error=errno.EHOSTUNREACH), "an unreachable route rejects it"),
+        (Match(error=errno.EACCES), "a prohibit route or rule rejects it"),
         (Match(error=errno.ENETUNREACH), "there is no route, or a rule refuses it"),
         (Match(error=errno.ENOBUFS), "ENOBUFS"),
-        (Match("10.0.55.2/32", 0, 3, 12), "the route 10.0.55.2/32 over zt0p2 of another program (protocol boot) takes it"),
-        (Match("10.0.55.2/32", 7, 11), "the route 10.0.55.2/32 of another program (protocol zebra) takes it"),
-        (Match("0.0.0.0/0", 0, 16), "the default route of another program (protocol dhcp) takes it"),
+        (Match("10.0.55.2/32", 0, 3, 12), "the route 10.0.55.2/32 over zt0p2 of another program (protocol boot) is used instead"),
+        (Match("10.0.55.2/32", 7, 11), "the route 10.0.55.2/32 of another program (protocol zebra) is used instead"),
+        (Match("0.0.0.0/0", 0, 16), "the default route of another program (protocol dhcp) is used instead"),
         (Match("10.0.55.2/32", 0, names.RT_PROTO, 3), "the route is not over the right next-hop group"),
     ],
 )
@@ -360,7 +360,7 @@ def test_a_more_specific_route_within_a_prefix_is_the_user_s_own_affair() -> Non
     elsewhere = Match("10.0.55.2/32", 0, 2, 1)
     assert not carried(elsewhere, RIGHT).prefixes
     halves = carried(Match("10.0.55.0/25", 0, 3, 1), Match("10.0.55.128/25", 0, 3, 1))
-    assert list(halves.prefixes["zt0"].values()) == ["the route 10.0.55.0/25 of another program (protocol boot) takes it"]
+    assert list(halves.prefixes["zt0"].values()) == ["the route 10.0.55.0/25 of another program (protocol boot) is used instead"]
 
 
 def test_a_remote_with_one_prefix_of_two_keeps_its_paths_and_the_bundle_is_degraded() -> None:
@@ -370,10 +370,10 @@ def test_a_remote_with_one_prefix_of_two_keeps_its_paths_and_the_bundle_is_degra
     answers = {("zt0", r.prefix): (Match(r.prefix, want.standing[r.group_id]),) for r in plan.routes}
     answers["zt0", "192.168.2.0/24"] = (Match(error=errno.EINVAL),)
     found = blocked([plan], want, have, answers)
-    assert not found.paths and found.prefixes == {"zt0": {"192.168.2.0/24": "a blackhole takes it"}}
+    assert not found.paths and found.prefixes == {"zt0": {"192.168.2.0/24": "a blackhole route drops it"}}
     words = dict.fromkeys((p.nexthop_id for p in plan.paths), "up")
     (event,) = events([plan], Seen(words), Seen(words, unrouted=found.prefixes))
-    assert (event.kind, event.cause) == ("bundle-degraded", "8 of 8 paths are up; 192.168.2.0/24 does not go over it: a blackhole takes it")
+    assert (event.kind, event.cause) == ("bundle-degraded", "8 of 8 paths are up; 192.168.2.0/24 does not go over it: a blackhole route drops it")
 
 
 def test_groups_and_next_hops_that_do_not_stand_are_blocked() -> None:
@@ -381,7 +381,7 @@ def test_groups_and_next_hops_that_do_not_stand_are_blocked() -> None:
     del have.nexthops[MEMBERS[0]]
     have.groups[GROUP] = replace(have.groups[GROUP], members=(MEMBERS[0], *MEMBERS[2:]))
     assert carried(RIGHT, have=have).paths == {
-        MEMBERS[0]: f"next hop {MEMBERS[0]} does not stand in the kernel", MEMBERS[1]: "it is in no next-hop group",
+        MEMBERS[0]: f"next hop {MEMBERS[0]} is not in the kernel", MEMBERS[1]: "it is not in a next-hop group",
     }  # fmt: skip
     assert carried(RIGHT, have=KernelState(links=have.links, addresses=have.addresses)).paths.keys() == set(MEMBERS)
 
@@ -441,9 +441,9 @@ def test_op_mode_says_what_the_kernel_does_with_and_without_the_daemon() -> None
     from tests.unit.op_box import box, kernel, pathd
 
     told = pathd()
-    told["bundles"]["zt0"]["unrouted"] = [{"prefix": "10.0.55.2/32", "why": "a blackhole takes it"}]
+    told["bundles"]["zt0"]["unrouted"] = [{"prefix": "10.0.55.2/32", "why": "a blackhole route drops it"}]
     entry = bundle_entry(box(pathd=told), plan)
-    assert entry["state"] == "degraded" and "packets for 10.0.55.2/32 do not go over zt0: a blackhole takes it" in entry["warnings"]
+    assert entry["state"] == "degraded" and "packets for 10.0.55.2/32 do not go over zt0: a blackhole route drops it" in entry["warnings"]
     path, whole = plan.paths[0], kernel()
     assert path_state(box(pathd=None), plan, path) == "up"
     for broken in (

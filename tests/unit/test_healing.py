@@ -45,9 +45,9 @@ def test_a_marker_that_is_gone_is_written_again_and_told(text: str, engine: str,
         path.unlink()
     written = heal(plan, first)
     assert marker.read_bytes() == content and network_marker(first) in written
-    assert cause(first, written) == f"it is not on its network: {network_marker(first)} of its home was not as the plan says"
+    assert cause(first, written) == f"it is not on its network: {network_marker(first)} in its home did not match the plan"
     (Path(second.home) / "devicemap").write_text("")
-    assert cause(second, heal(plan, second)) == "its device zt0p2 is missing, and devicemap of its home was not as the plan says"
+    assert cause(second, heal(plan, second)) == "its device zt0p2 is missing, and devicemap in its home did not match the plan"
 
 
 @pytest.mark.parametrize("engine", ENGINES)
@@ -79,7 +79,7 @@ def test_a_home_that_cannot_be_read_is_told_and_left(tmp_path: Path, caplog: pyt
     plan = made(FREE, ENGINES[0], tmp_path)
     first = plan.instances[0]
     (Path(first.home) / "identity.secret").unlink()
-    assert heal(plan, first) == () and "the home of zt0/1 cannot be put right" in caplog.text
+    assert heal(plan, first) == () and "the home of zt0/1 cannot be repaired" in caplog.text
     assert missing(by_device(plan), by_device(plan), []) == set()
 
 

@@ -27,14 +27,14 @@ def status(mode: int = stat.S_IFREG | 0o755, uid: int = 0) -> os.stat_result:
     ("name", "seen", "reason"),
     [
         ("10-mail.sh", status(), None),
-        ("a", status(uid=1000), "it does not belong to root"),
-        ("a", status(stat.S_IFREG | 0o757), "others than root may write to it"),
-        ("a", status(stat.S_IFREG | 0o775), "others than root may write to it"),
+        ("a", status(uid=1000), "it is not owned by root"),
+        ("a", status(stat.S_IFREG | 0o757), "other users can write to it"),
+        ("a", status(stat.S_IFREG | 0o775), "other users can write to it"),
         ("a", status(stat.S_IFREG | 0o644), "it is not executable"),
         ("a", status(stat.S_IFLNK | 0o777), "it is not a regular file"),
         ("a", status(stat.S_IFDIR | 0o755), "it is not a regular file"),
-        ("mail~", status(), "its name has other characters than letters, digits, dot, dash and underscore"),
-        (".mail.swp", status(), "its name has other characters than letters, digits, dot, dash and underscore"),
+        ("mail~", status(), "its name may contain only letters, digits, dot, dash and underscore"),
+        (".mail.swp", status(), "its name may contain only letters, digits, dot, dash and underscore"),
     ],
 )
 def test_only_what_root_alone_can_change_is_started(name: str, seen: os.stat_result, reason: str | None) -> None:
@@ -49,7 +49,7 @@ def script(folder: Path, name: str, mode: int = 0o755) -> None:
 def test_a_folder_that_others_may_change_holds_no_script(tmp_path: Path) -> None:
     script(tmp_path, "a")
     tmp_path.chmod(0o777)
-    assert scripts(tmp_path) == ([], [f"no hook is started from {tmp_path}: others than root may write to it"])
+    assert scripts(tmp_path) == ([], [f"hooks are not started from {tmp_path}: other users can write to it"])
     tmp_path.chmod(0o755)
     assert scripts(tmp_path) == ([tmp_path / "a"], []) and scripts(tmp_path / "none") == ([], [])
 
@@ -117,7 +117,7 @@ def test_a_queue_that_is_full_loses_the_oldest_with_one_warning(
     for number in range(QUEUED + 4):
         made.hooks.tell(event(number))
     assert [r.getMessage() for r in caplog.records] == [
-        "hooks take too long; events are dropped, the oldest first: event 1"
+        "hooks take too long; events are dropped, oldest first: event 1"
     ]
     made.end()
     assert made.started == [("a", "cause 0"), ("a", "cause 4")]

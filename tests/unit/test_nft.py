@@ -77,7 +77,7 @@ def test_who_changes_it_is_heard_and_it_comes_back(table: Table, deed: str) -> N
     run(deed.format(handle))
     assert table.touched()
     problems, drifted = table.hold(WANTED, 2.0)
-    assert problems == [] and drifted == ["nft table inet zerotier_multi was changed by another program; it is as it was again"]
+    assert problems == [] and drifted == ["nft table inet zerotier_multi was changed by another program and has been restored"]
     assert run("-s", "list", "ruleset") == before
 
 
@@ -92,8 +92,8 @@ def test_without_nft_one_sentence_tells_it_and_nothing_is_tried_all_the_time() -
     table = Table(("/nonexistent/nft",))
     assert table.hold("", 0.0) == ([], [])
     problem = (
-        "the MSS of forwarded TCP connections is not adjusted, and packets from bundles with addresses of this router are "
-        "let in (nft is not installed; install nftables)"
+        "the MSS of forwarded TCP connections is not adjusted, and packets from bundles with source addresses of this "
+        "router are accepted (nft is not installed; install nftables)"
     )
     assert table.hold(WANTED, 1.0) == ([problem], [])
     begin = time.monotonic()

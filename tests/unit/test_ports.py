@@ -86,7 +86,7 @@ def test_the_events() -> None:
         "it is started as soon as the port is free"
     )
     assert events.busy("zt0", INSTANCE, "40 connections of user nobody").message == (
-        "instance zt0/1: 40 connections of user nobody to TCP port 9993 keep its API from answering; it is left alone"
+        "instance zt0/1: 40 connections of user nobody to TCP port 9993 keep its API from answering; it is not restarted"
     )
     assert events.freed("zt0", INSTANCE).kind == events.REVIVED
 

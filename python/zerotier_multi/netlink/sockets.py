@@ -87,7 +87,7 @@ class RouteSocket(Closable):
                 return list(self._exchange(kind, body, NLM_F_DUMP))
             except DumpInterrupted:
                 continue
-        raise KernelError(11, "the kernel's tables change too fast to be read")
+        raise KernelError(11, "the kernel's tables change too fast to be read; try again")
 
     def _exchange(self, kind: int, body: bytes, flags: int) -> Iterator[bytes]:
         self._sequence += 1

@@ -98,7 +98,7 @@ class ControlSocket:
             return {"error": "not a request"}
         if self._privileged:
             _pid, uid, _gid = struct.unpack("=iII", client.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
-            return await self._handler(request, True) if uid == 0 else {"error": "this socket is root's"}
+            return await self._handler(request, True) if uid == 0 else {"error": "this socket is for root only"}
         if request.get("op") != "status":
             return await self._handler(request, False)
         at, answer = self._status

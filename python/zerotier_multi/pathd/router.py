@@ -109,7 +109,7 @@ class Router:
     def blocked(self, plans: Sequence[Plan], decision: Decision, have: KernelState) -> forwarding.Blocked:
         """What packets do not take although it stands. Raises OSError."""
         found = forwarding.blocked(plans, decision.want, have, forwarding.ask(self.rtnl, plans, decision.want, have))
-        found.paths |= dict.fromkeys(self._refused, "the kernel does not take its next hop")
+        found.paths |= dict.fromkeys(self._refused, "the kernel rejects its next hop")
         contested = self._repairs.refused(time.monotonic())
         found.paths |= dict.fromkeys(contested, "another program keeps changing its next hop")
         return found

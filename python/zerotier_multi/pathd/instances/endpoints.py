@@ -93,4 +93,4 @@ class Endpoints:
             devices = device_addresses() if instance.source_interface else {}
             sync_home(home, current_files(plan, instance, own_identity(home), self._written, devices))
         except (OSError, ValueError) as error:
-            log.warning("%s/%d is not told of addresses: %s", plan.bundle, instance.number, error)
+            log.warning("the addresses of the remotes of %s/%d cannot be updated: %s", plan.bundle, instance.number, error)

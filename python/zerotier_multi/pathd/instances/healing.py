@@ -52,7 +52,7 @@ def heal(plan: Plan, instance: InstancePlan) -> tuple[str, ...]:
     try:
         return sync_home(Path(instance.home), _files(plan, instance)).written
     except (OSError, ValueError) as error:
-        log.warning("the home of %s/%d cannot be put right: %s", plan.bundle, instance.number, error)
+        log.warning("the home of %s/%d cannot be repaired: %s", plan.bundle, instance.number, error)
         return ()
 
 
@@ -60,8 +60,8 @@ def cause(instance: InstancePlan, written: Iterable[str]) -> str:
     """Why an instance is started again, by the files that had to be written; a short sentence."""
     files = sorted(written)
     if network_marker(instance) in files:
-        return f"it is not on its network: {network_marker(instance)} of its home was not as the plan says"
-    told = f", and {', '.join(files)} of its home was not as the plan says" if files else ""
+        return f"it is not on its network: {network_marker(instance)} in its home did not match the plan"
+    told = f", and {', '.join(files)} in its home did not match the plan" if files else ""
     return f"its device {instance.device} is missing{told}"
 
 

@@ -21,9 +21,9 @@ from zerotier_multi.netlink.rtnl import Rtnl
 # Where a default route is tried: addresses that nobody has a route of his own for.
 _ANYWHERE = {"0.0.0.0/0": ("192.0.2.1", "203.0.113.1", "198.51.100.1"), "::/0": ("2001:db8:ffff::1", "3fff::1", "2001:db8::1")}
 _NOWHERE = {
-    errno.EINVAL: "a blackhole takes it",
-    errno.EHOSTUNREACH: "an unreachable route takes it",
-    errno.EACCES: "a prohibit route or rule takes it",
+    errno.EINVAL: "a blackhole route drops it",
+    errno.EHOSTUNREACH: "an unreachable route rejects it",
+    errno.EACCES: "a prohibit route or rule rejects it",
     errno.ENETUNREACH: "there is no route, or a rule refuses it",
 }
 _PROTOCOLS = {0: "unspec", 2: "kernel", 3: "boot", 4: "static", 9: "ra", 11: "zebra", 16: "dhcp", 186: "bgp", 188: "ospf", 196: "static"}
@@ -93,9 +93,9 @@ def _look(
     standing = have.groups.get(number)
     for member in members:
         if have.nexthops.get(member) != want.nexthops[member]:
-            found.paths[member] = f"next hop {member} does not stand in the kernel"
+            found.paths[member] = f"next hop {member} is not in the kernel"
         elif standing is None or member not in standing.members:
-            found.paths[member] = f"next-hop group {number} does not stand in the kernel" if standing is None else "it is in no next-hop group"
+            found.paths[member] = f"next-hop group {number} is not in the kernel" if standing is None else "it is not in a next-hop group"
     prefixes = [route.prefix for route in plan.routes if route.group_id == group.group_id]
     wrong = {p: why(p, number, answers.get((plan.bundle, p), ()), names_of) for p in prefixes}
     wrong = {prefix: reason for prefix, reason in wrong.items() if reason}
@@ -122,4 +122,4 @@ def why(prefix: str, number: int, answers: Iterable[Match], names_of: Mapping[in
     over = f" over {names_of[match.index]}" if match.index in names_of else ""
     protocol = _PROTOCOLS.get(match.protocol, str(match.protocol))
     which = "the default route" if match.prefix in DEFAULTS else f"the route {match.prefix}"
-    return f"{which}{over} of another program (protocol {protocol}) takes it"
+    return f"{which}{over} of another program (protocol {protocol}) is used instead"

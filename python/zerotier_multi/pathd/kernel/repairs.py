@@ -104,7 +104,7 @@ class Repairs:
     def notes(self, now: float) -> list[str]:
         """A sentence about each of them."""
         held = [change for until, change in self._held.values() if until > now]
-        return sorted(f"{c.bundle}: another program keeps changing {c.what}; it is put right once in {PAUSE:g} s" for c in held)
+        return sorted(f"{c.bundle}: another program keeps changing {c.what}; it is restored once in {PAUSE:g} s" for c in held)
 
     def wake(self, now: float) -> float | None:
         """When the next of them may be put right again."""

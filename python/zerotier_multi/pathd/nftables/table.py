@@ -16,7 +16,7 @@ LOOK = 60.0  # seconds after which nft is tried again where it has failed, and t
 TIMEOUT = 10.0  # seconds that nft may take
 _GROUP_NFTABLES = 7  # NFNLGRP_NFTABLES (linux/netfilter/nfnetlink.h)
 
-_MISSING = "the MSS of forwarded TCP connections is not adjusted, and packets from bundles with addresses of this router are let in"
+_MISSING = "the MSS of forwarded TCP connections is not adjusted, and packets from bundles with source addresses of this router are accepted"
 
 _ABSENT = f"table {TABLE}\ndelete table {TABLE}\n"
 
@@ -55,7 +55,7 @@ class Table:
             return [], []
         self._problems = self._load(wanted, listed)
         self._standing = None if self._problems else self._list()
-        return self._problems, [f"nft table {TABLE} was changed by another program; it is as it was again"] if held else []
+        return self._problems, [f"nft table {TABLE} was changed by another program and has been restored"] if held else []
 
     def _list(self) -> str:
         """The table as nft prints it; empty where there is none."""

@@ -157,7 +157,7 @@ def _why_up(plan: Plan, was: str | None) -> str:
 
 def _why_down(plan: Plan, was: str | None, made_anew: bool) -> str:
     if made_anew:
-        return "the device was made anew, no answer over it yet"
+        return "the device was created again; no answer over it yet"
     if was is None:
         return "no answer to its probes"
     return "no answer to its probes yet" if not PathState(was).probed else f"no answer to {plan.health.multiplier} probes"
@@ -177,7 +177,7 @@ def _device_event(plan: Plan, instance: InstancePlan, before: Seen, after: Seen)
         return
     drained = all(before.states.get(p.nexthop_id) == PathState.DRAINED for p in plan.paths if p.device == instance.device)
     if index:
-        kind, priority, cause = "device-appeared", NOTICE, f"the instance has made it{' anew' if was else ''}"
+        kind, priority, cause = "device-appeared", NOTICE, f"the instance has created it{' again' if was else ''}"
     elif drained:
         kind, priority, cause = "device-gone", NOTICE, "drained for a restart"
     else:
@@ -219,7 +219,7 @@ def hang(bundle: str, instance: InstancePlan) -> Event:
 def busy(bundle: str, instance: InstancePlan, crowd: str) -> Event:
     """An instance works, but others keep its API from answering."""
     cause = f"{crowd} to TCP port {instance.port} keep its API from answering"
-    message = f"instance {bundle}/{instance.number}: {cause}; it is left alone"
+    message = f"instance {bundle}/{instance.number}: {cause}; it is not restarted"
     return Event(BUSY, WARNING, message, bundle, cause, instance=instance.number, device=instance.device)
 
 
@@ -247,14 +247,14 @@ def repaired(changes: Iterable[Change]) -> Iterator[Event]:
     """Things of bundles are again as they were, one event for each bundle."""
     for bundle, found in _by_bundle(changes).items():
         cause = "; ".join(map(str, found))
-        yield Event(REPAIRED, WARNING, f"bundle {bundle}: put right what another program had changed: {cause}", bundle, cause)
+        yield Event(REPAIRED, WARNING, f"bundle {bundle}: restored what another program had changed: {cause}", bundle, cause)
 
 
 def contested(changes: Iterable[Change]) -> Iterator[Event]:
     """Things of bundles are changed again and again."""
     for bundle, found in _by_bundle(changes).items():
         cause = "; ".join(f"{change.what} was {change.found} more than {FREE} times in {WINDOW:g} s" for change in found)
-        message = f"bundle {bundle}: another program is at odds with zerotier-pathd, which gives way for {PAUSE:g} s: {cause}"
+        message = f"bundle {bundle}: another program undoes changes of zerotier-pathd, which pauses for {PAUSE:g} s: {cause}"
         yield Event(CONTESTED, WARNING, message, bundle, cause)
 
 

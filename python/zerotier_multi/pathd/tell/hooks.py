@@ -34,7 +34,7 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")  # not what editors and packag
 def refusal(name: str, status: os.stat_result) -> str | None:
     """Why a file of the folder is not started, or None; ``status`` is that of the file itself, not of a link's end."""
     if not _NAME.fullmatch(name):
-        return "its name has other characters than letters, digits, dot, dash and underscore"
+        return "its name may contain only letters, digits, dot, dash and underscore"
     if not stat.S_ISREG(status.st_mode):
         return "it is not a regular file"
     return _unsafe(status) or (None if status.st_mode & stat.S_IXUSR else "it is not executable")
@@ -42,8 +42,8 @@ def refusal(name: str, status: os.stat_result) -> str | None:
 
 def _unsafe(status: os.stat_result) -> str | None:
     if status.st_uid != 0:
-        return "it does not belong to root"
-    return "others than root may write to it" if status.st_mode & (stat.S_IWGRP | stat.S_IWOTH) else None
+        return "it is not owned by root"
+    return "other users can write to it" if status.st_mode & (stat.S_IWGRP | stat.S_IWOTH) else None
 
 
 def scripts(directory: Path) -> tuple[list[Path], list[str]]:
@@ -51,12 +51,12 @@ def scripts(directory: Path) -> tuple[list[Path], list[str]]:
     try:
         # Whoever may write to the folder could put another file in a script's place.
         if reason := _unsafe(directory.stat()):
-            return [], [f"no hook is started from {directory}: {reason}"]
+            return [], [f"hooks are not started from {directory}: {reason}"]
         found = {entry.name: entry.stat(follow_symlinks=False) for entry in os.scandir(directory)}
     except FileNotFoundError:
         return [], []
     except OSError as error:
-        return [], [f"no hook is started from {directory}: {error.strerror}"]
+        return [], [f"hooks are not started from {directory}: {error.strerror}"]
     reasons = {name: refusal(name, status) for name, status in sorted(found.items())}
     good = [directory / name for name, reason in reasons.items() if reason is None]
     return good, [f"hook {directory / name} is refused: {reason}" for name, reason in reasons.items() if reason]
@@ -120,7 +120,7 @@ class Hooks:
         if len(self._waiting) >= QUEUED:
             dropped = self._waiting.popleft()
             if not self._dropping:
-                log.warning("hooks take too long; events are dropped, the oldest first: %s", dropped.message)
+                log.warning("hooks take too long; events are dropped, oldest first: %s", dropped.message)
             self._dropping = True
         self._waiting.append(event)
         self._next()

@@ -80,10 +80,10 @@ def _families(status: Data, counters: Counters) -> Iterator[tuple[str, str, str,
         way = {"rx": "receive", "tx": "transmit"}[way]
         verb = {"receive": "received", "transmit": "sent"}[way]
         yield (
-            f"device_{way}_{what}_total", "counter", f"{what.capitalize()} {verb} over the device since it was made.",
+            f"device_{way}_{what}_total", "counter", f"{what.capitalize()} {verb} over the device since it was created.",
             _INSTANCE, ((i, counters.get(i["device"], {}).get(counter)) for i in instances),
         )  # fmt: skip
-    yield "problems", "gauge", "Things that zerotier-pathd cannot bring about.", (), [({}, len(status["problems"]))]
+    yield "problems", "gauge", "Changes that zerotier-pathd failed to apply.", (), [({}, len(status["problems"]))]
 
 
 def render(status: Data, counters: Counters) -> str:
