@@ -7,7 +7,6 @@ import gzip
 import io
 import json
 import random
-import selectors
 import socket
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -18,6 +17,7 @@ from typing import Any
 
 from tests.attack.fuzzing import Target, as_text, encoded, mutated_bytes, mutated_json, mutated_text
 from tests.configuration import EXAMPLE, SCHEMA, configured, given
+from tests.unit.loop import Loop
 from tests.unit.op_box import PLAN, box, peer
 from zerotier_multi import hosts, membership, planet, systemd, world
 from zerotier_multi.bundle_parser import parse_bundle
@@ -33,7 +33,7 @@ from zerotier_multi.pathd.instances import members, resolver
 from zerotier_multi.pathd.nftables import mss, spoofed
 from zerotier_multi.pathd.probe import wire
 from zerotier_multi.pathd.routing import leases
-from zerotier_multi.pathd.control import ControlSocket
+from zerotier_multi.pathd.control_socket import ControlSocket
 from zerotier_multi.pathd.plans import Plans
 from zerotier_multi.pathd.tell.since import Since
 from zerotier_multi.pathd.kernel.sysctls import Sysctls
@@ -281,9 +281,12 @@ def _api() -> Made:
 
 
 def _control(directory: Path) -> Made:
-    selector = selectors.DefaultSelector()
-    path = directory / "control.sock"
-    door = ControlSocket(selector, lambda request, _privileged: {"op": str(request.get("op"))[:20]}, path, privileged=False)
+    loop, path = Loop(), directory / "control.sock"
+
+    async def handler(request: dict[str, Any], _privileged: bool) -> dict[str, Any]:
+        return {"op": str(request.get("op"))[:20]}
+
+    door = ControlSocket(loop, handler, path, privileged=False)
 
     def call(given: bytes) -> bool:
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as client:
@@ -295,10 +298,7 @@ def _control(directory: Path) -> Made:
             told = b""
             while part := _part(client):
                 told += part if isinstance(part, bytes) else b""
-                ready = selector.select(5.0) if part is True else []
-                assert ready or part is not True, "it does not answer"
-                for key, _mask in ready:
-                    key.data()
+                assert part is not True or loop.turn(5.0), "it does not answer"
             return bool(told) and "error" not in json.loads(told)
 
     assert door

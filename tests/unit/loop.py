@@ -17,14 +17,17 @@ class Loop(asyncio.SelectorEventLoop):
         """The time in seconds, as the test has set it."""
         return self.now
 
-    def turn(self, patience: float = 0.0) -> None:
-        """Handle what is ready, after waiting up to ``patience`` real seconds for it, and all that follows."""
-        self._ready_files(patience)
+    def turn(self, patience: float = 0.0) -> bool:
+        """Handle what is ready, after waiting up to ``patience`` real seconds for it, and all that follows.
+
+        Returns whether a file was ready.
+        """
+        ready = self._ready_files(patience)
         while True:
             self.stop()
             self.run_forever()
             if not (self._ready or self._ready_files(0)):
-                return
+                return ready
 
     def _ready_files(self, patience: float) -> bool:
         return bool(select.select([self._selector], [], [], patience)[0])
