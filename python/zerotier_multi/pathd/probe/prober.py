@@ -13,16 +13,16 @@ import ipaddress
 import math
 import os
 import socket
-import struct
 import time
 from asyncio import AbstractEventLoop
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from zerotier_multi.pathd.loop import Alarm
 from zerotier_multi.pathd.probe import wire
 from zerotier_multi.pathd.probe.delay import Delay
 from zerotier_multi.pathd.probe.health import Health, Peer
+from zerotier_multi.pathd.probe.sockets import HOPS, attach, opened, received, sender, told_by_kernel
 from zerotier_multi.pathd.probe.trust import Trust
 from zerotier_multi.states import PathState
 
@@ -30,16 +30,6 @@ FRESH = 5.0  # seconds in which a new path is probed faster, so that it is in us
 FRESH_INTERVAL = 0.05
 STALE = 30.0  # seconds after which what a remote said of its load says nothing more
 COPIES = (1, 16, 64)  # of a probe, by how many answers are missing: on a path that is full, one of many gets through
-_MANY = 4096  # packets of one reading, so that a flood holds nobody up
-
-_IP_PKTINFO, _IP_TOS, _IP_TTL = 8, 1, 2
-_IPV6_PKTINFO, _IPV6_RECVPKTINFO, _IPV6_UNICAST_HOPS = 50, 49, 16
-_IPV6_RECVHOPLIMIT, _IPV6_HOPLIMIT, _IPV6_TCLASS = 51, 52, 67
-_SO_TIMESTAMPNS, _SO_ATTACH_FILTER = 35, 26
-_SO_PRIORITY, _CONTROL = 12, 7
-_SO_RCVBUFFORCE, _ROOM = 33, 1 << 22  # bytes: 64-fold probes over many paths come back within one interval
-_HOPS = 255  # what comes from further away has fewer left (RFC 5082)
-_CS6 = 0xC0
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,8 +100,8 @@ class Prober:
         self._read_at = time.monotonic()
         self._alarm = Alarm(loop, self._work)
         self._heard = asyncio.Event()  # a remote has said something since it was cleared
-        self._urgent = {family: _open(family, True) for family in (4, 6)}
-        self._calm = {family: _open(family, False) for family in (4, 6)}
+        self._urgent = {family: opened(family, True) for family in (4, 6)}
+        self._calm = {family: opened(family, False) for family in (4, 6)}
         for family, sock in self._urgent.items():
             if sock:
                 loop.add_reader(sock, self._on_urgent, family)
@@ -144,7 +134,7 @@ class Prober:
         for urgent, sockets in ((True, self._urgent), (False, self._calm)):
             for family, sock in sockets.items():
                 if sock:
-                    _attach(sock, wire.packet_filter(family, urgent, sorted(devices)))
+                    attach(sock, wire.packet_filter(family, urgent, sorted(devices)))
 
     def _begin(self, target: Target, now: float, up: bool) -> None:
         self._identifier = (self._identifier + 1) % 65536
@@ -152,7 +142,7 @@ class Prober:
             self._identifier = (self._identifier + 1) % 65536
         health = Health(target.interval, target.multiplier, up, now)
         group = (target.bundle, target.remote, target.family)
-        send = _sender(self._calm[target.family], target)
+        send = sender(self._calm[target.family], target.family, target.index, target.source, target.via)
         good_ms = min(65535, int(target.interval * (target.multiplier + 1) * 1000))
         state = _State(target, group, self._identifier, health, now if up else now + FRESH, now, send, good_ms)
         self._states[target.path] = self._by_identifier[self._identifier] = state
@@ -353,10 +343,10 @@ class Prober:
     def _read(self, sockets: Mapping[int, socket.socket | None], now: float) -> None:
         wall = time.clock_gettime(time.CLOCK_REALTIME)
         for family, sock in sockets.items():
-            for packet, ancillary, _flags, source in _waiting(sock) if sock else ():
+            for packet, ancillary, _flags, source in received(sock) if sock else ():
                 if (found := wire.decode(packet, family)) is None:
                     continue
-                index, stamp, hops = _ancillary(ancillary, packet, family)
+                index, stamp, hops = told_by_kernel(ancillary, packet, family)
                 # The wall clock may have been set in between; an arrival is never older than the last reading.
                 age = min(max(0.0, wall - stamp), now - self._read_at) if stamp else 0.0
                 self._take(found, index, source[0], hops, now - age)
@@ -374,11 +364,11 @@ class Prober:
                 state.round_trip.came(probe.sent / 1e9, arrival)
             return
         state = self._by_source.get((index, source))
-        if state and hops == _HOPS:
+        if state and hops == HOPS:
             if arrival - state.came_at > state.target.interval * state.target.multiplier:
                 state.came_since = arrival
             state.came_at = max(state.came_at, arrival)
-        if state and hops == _HOPS and state.trust.hear(probe.token, probe.echo, probe.sent):
+        if state and hops == HOPS and state.trust.hear(probe.token, probe.echo, probe.sent):
             state.seen_at = max(state.seen_at, arrival)
             state.remote_use, state.remote_wait = probe.use, probe.wait_ms
             state.inbound.came(probe.sent / 1e9, arrival)
@@ -392,81 +382,3 @@ class Prober:
 
 def _number(address: str) -> int:
     return int(ipaddress.ip_address(address))
-
-
-def _waiting(sock: socket.socket) -> Iterator[tuple[bytes, list[tuple[int, int, bytes]], int, tuple[str, int]]]:
-    """What :meth:`socket.socket.recvmsg` gives until nothing is there, or very much was."""
-    receive = sock.recvmsg
-    try:
-        for _ in range(_MANY):
-            yield receive(256, 256)
-    except OSError:
-        return
-
-
-def _open(family: int, urgent: bool) -> socket.socket | None:
-    """A raw ICMP socket that gets nothing but probes; None where the kernel has no such family."""
-    kind = socket.AF_INET if family == 4 else socket.AF_INET6
-    protocol = socket.IPPROTO_ICMP if family == 4 else socket.IPPROTO_ICMPV6
-    try:
-        sock = socket.socket(kind, socket.SOCK_RAW | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC, protocol)
-    except OSError:
-        return None
-    _attach(sock, wire.packet_filter(family, urgent, ()))
-    try:
-        sock.setsockopt(socket.SOL_SOCKET, _SO_RCVBUFFORCE, _ROOM)
-    except OSError:  # wants CAP_NET_ADMIN in the first user namespace
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _ROOM)
-    sock.setsockopt(socket.SOL_SOCKET, _SO_TIMESTAMPNS, 1)
-    sock.setsockopt(socket.SOL_SOCKET, _SO_PRIORITY, _CONTROL)
-    if family == 4:
-        for option, setting in ((_IP_PKTINFO, 1), (_IP_TTL, _HOPS), (_IP_TOS, _CS6)):
-            sock.setsockopt(socket.IPPROTO_IP, option, setting)
-    else:
-        options = ((_IPV6_RECVPKTINFO, 1), (_IPV6_RECVHOPLIMIT, 1), (_IPV6_UNICAST_HOPS, _HOPS), (_IPV6_TCLASS, _CS6))
-        for option, setting in options:
-            sock.setsockopt(socket.IPPROTO_IPV6, option, setting)
-    return sock
-
-
-def _attach(sock: socket.socket, program: list[tuple[int, int, int, int]]) -> None:
-    value, alive = wire.sock_fprog(program)
-    sock.setsockopt(socket.SOL_SOCKET, _SO_ATTACH_FILTER, value)
-    del alive
-
-
-def _sender(sock: socket.socket | None, target: Target) -> Callable[[bytes], None]:
-    """What sends a packet over a path: out of its device, from its address."""
-    if sock is None:
-        return lambda _packet: None
-    address: tuple[str | int, ...]
-    if target.family == 4:
-        own = struct.pack("=i4s4x", target.index, socket.inet_pton(socket.AF_INET, target.source))
-        ancillary, address = [(socket.IPPROTO_IP, _IP_PKTINFO, own)], (target.via, 0)
-    else:
-        own = struct.pack("=16sI", socket.inet_pton(socket.AF_INET6, target.source), target.index)
-        ancillary, address = [(socket.IPPROTO_IPV6, _IPV6_PKTINFO, own)], (target.via, 0, 0, 0)
-
-    def send(packet: bytes) -> None:
-        try:
-            sock.sendmsg((packet,), ancillary, 0, address)
-        except OSError:
-            return  # a path that takes no packet gives no answer either
-
-    return send
-
-
-def _ancillary(messages: list[tuple[int, int, bytes]], packet: bytes, family: int) -> tuple[int, float, int]:
-    """(ifindex, time of arrival by the wall clock or 0, hops left) of a packet."""
-    index, stamp, hops = 0, 0.0, packet[8] if family == 4 else 0
-    for level, kind, data in messages:
-        if level == socket.SOL_SOCKET and kind == _SO_TIMESTAMPNS:
-            seconds, nanoseconds = struct.unpack_from("=qq", data)
-            stamp = seconds + nanoseconds / 1e9
-        elif level == socket.IPPROTO_IP and kind == _IP_PKTINFO:
-            index = struct.unpack_from("=i", data)[0]
-        elif level == socket.IPPROTO_IPV6 and kind == _IPV6_PKTINFO:
-            index = struct.unpack_from("=I", data, 16)[0]
-        elif level == socket.IPPROTO_IPV6 and kind == _IPV6_HOPLIMIT:
-            hops = struct.unpack_from("=i", data)[0]
-    return index, stamp, hops
