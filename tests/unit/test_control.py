@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 import socket
@@ -14,6 +15,7 @@ from tests.unit.loop import Loop
 from zerotier_multi.pathd import control
 from zerotier_multi.pathd.control import PathdError, ask
 from zerotier_multi.pathd.control_socket import ControlSocket
+from zerotier_multi.pathd.loop import run
 
 
 @pytest.fixture
@@ -167,6 +169,43 @@ def test_what_everybody_asks_is_worked_out_now_and_then_only(tmp_path: Path) -> 
         loop.turn()
         assert answer(loop, sock, b'{"op": "sync"}\n') == {"answer": len(worked)}, "what is no status is asked each time"
     loop.run_until_complete(door.close())
+    loop.close()
+
+
+def test_a_request_that_waits_delays_no_other(tmp_path: Path) -> None:
+    loop, path = Loop(), tmp_path / "socket"
+    done = asyncio.Event()
+
+    async def handler(request: dict, _root: bool) -> dict:
+        if request["op"] == "drain":
+            await done.wait()
+        return {"did": request["op"]}
+
+    door = ControlSocket(loop, handler, path, privileged=True)
+    with client(path) as slow, client(path) as quick, client(path) as gone:
+        slow.sendall(b'{"op": "drain"}\n')
+        gone.sendall(b'{"op": "drain"}\n')
+        gone.close()
+        assert answer(loop, quick, b'{"op": "status"}\n') == {"did": "status"}
+        done.set()
+        assert answer(loop, slow, b"") == {"did": "drain"}
+    loop.turn()
+    assert loop.watched == 1, "the door alone"
+    loop.run_until_complete(door.close())
+    loop.close()
+
+
+def test_an_error_in_a_request_ends_the_daemon(tmp_path: Path) -> None:
+    loop, path = asyncio.new_event_loop(), tmp_path / "socket"
+
+    async def handler(_request: dict, _root: bool) -> dict:
+        raise OSError(5, "a broken daemon")
+
+    ControlSocket(loop, handler, path, privileged=True)
+    with client(path) as sock:
+        sock.sendall(b"{}\n")
+        with pytest.raises(OSError, match="a broken daemon"):
+            run(loop)
     loop.close()
 
 
