@@ -152,7 +152,7 @@ def test_a_user_who_takes_the_port_of_an_instance_that_died(router: Router, kind
         if OURS and kind == "tcp":  # it works on without
             router.wait(lambda: shown(router)["instances"][0]["state"] == "up", timeout=20, what="the instance")
             assert processes(router)[1] != before[1]
-            said = f"TCP port {PORTS[0]} is taken by another program of user nobody; until it is free the API is at api.sock"
+            said = f"TCP port {PORTS[0]} is taken by another program of user nobody; until it is free, the API is available only at api.sock in the home"
             assert said in router.journal("zerotier-multi@zt0-1")
         else:
             router.wait(lambda: "user nobody; it is started as soon as" in router.journal("zerotier-pathd"), timeout=20, what="a line")
