@@ -130,14 +130,14 @@ def steps(plans: Sequence[Plan], rounds: int) -> list[Step]:
 
 
 def left(todo: Sequence[Step], run: Run) -> list[Step]:
-    """The steps whose samples a run does not have yet; a subject that is unavailable needs none."""
+    """The steps whose samples a run does not have yet; what could not be had is tried again."""
     return [step for step in todo if not _done(step, run)]
 
 
 def _done(step: Step, run: Run) -> bool:
     scenario = run.scenario(step.plan.name)
     rows = [row for row in scenario.rows if belongs(row, step.subject)] if scenario else []
-    return any(row.unavailable for row in rows) or max((len(row.samples) for row in rows), default=0) > step.round
+    return max((len(row.samples) for row in rows), default=0) > step.round
 
 
 def belongs(row: Row, subject: Subject) -> bool:

@@ -24,7 +24,8 @@ def add(run: Run, plan: Plan, subject: Subject, readings: Sequence[Reading]) -> 
     changed = []
     for scenario in run.scenarios:
         if scenario.name == plan.name:
-            rows = {row.key: row for row in scenario.rows}
+            there = any(not reading.failed for reading in readings)
+            rows = {row.key: row for row in scenario.rows if not (there and _stale(row, subject))}
             for reading in readings:
                 row = _row(subject, reading)
                 rows[row.key] = _merged(rows[row.key], row) if row.key in rows else row
@@ -36,6 +37,11 @@ def add(run: Run, plan: Plan, subject: Subject, readings: Sequence[Reading]) -> 
 def unavailable(plan: Plan, why: str) -> Reading:
     """The reading of a subject that cannot be had."""
     return Reading({}, plan.metric, plan.unit, plan.better, failed=why)
+
+
+def _stale(row: Row, subject: Subject) -> bool:
+    """Whether a row says that a subject cannot be had at all."""
+    return row.unavailable is not None and row.subject == subject.name and dict(row.parameters) == dict(subject.parameters)
 
 
 def _row(subject: Subject, reading: Reading) -> Row:

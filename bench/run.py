@@ -162,7 +162,7 @@ def main(words: Sequence[str]) -> int:
     except (ResultsError, LabError) as error:
         print(f"bench: {error}", file=sys.stderr)
         return 1
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, SystemExit):  # the lab makes the second of the first
         print(f"\nto go on: make bench NAME={name}{' QUICK=1' if arguments.quick else ''}", file=sys.stderr)
         return 130
     log(f"results: {file}")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -83,13 +83,20 @@ class Context:
             return
         if self.subject.kind not in PEERS:
             raise Unavailable(f"{self.subject.kind} is no kind of link that this program knows")
-        with PEERS[self.subject.kind](self.site, self.subject.parameters) as link:
+        with ExitStack() as stack:
+            link = stack.enter_context(PEERS[self.subject.kind](self.site, self.subject.parameters))
             if lans:
-                for own, place in enumerate(self.site.places):
-                    _route(place, self.lans[1 - own].prefix, link, own)
+                stack.enter_context(_routed(self.site.places, self.lans, link))
             yield link
 
 
-def _route(place: Place, prefix: str, link: Link, own: int) -> None:
-    """Route a LAN over a peer's link; it goes with the link's device, or with the LAN's."""
-    place.run(["ip", "route", "replace", prefix, "via", link.addresses[1 - own]])
+@contextmanager
+def _routed(places: Sequence[Place], lans: Sequence[Lan], link: Link) -> Iterator[None]:
+    """Route the LANs over a peer's link; a route that stayed would also lead the traffic of the next subject."""
+    try:
+        for own, place in enumerate(places):
+            place.run(["ip", "route", "replace", lans[1 - own].prefix, "via", link.addresses[1 - own]])
+        yield
+    finally:
+        for own, place in enumerate(places):
+            place.run(["ip", "route", "del", lans[1 - own].prefix, "via", link.addresses[1 - own]], check=False)

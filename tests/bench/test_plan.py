@@ -108,7 +108,10 @@ def test_a_resumed_run_leaves_out_what_has_its_samples():
     run = add(run, plan, one, [reading(110.0), reading(1.1, "cpu per Gbit")])
     assert [s.round for s in left(todo, run) if s.subject == one] == []
     run = add(run, plan, plan.subjects[0], [unavailable(plan, "not here")])
-    assert {s.subject.name for s in left(todo, run)} == {"ztnode x 4", "zerotier-one x 1", "zerotier-one x 4"}
+    run = add(run, plan, plan.subjects[2], [reading(1.0), unavailable(plan, "one kind of traffic failed")])
+    assert {(s.subject.name, s.round) for s in left(todo, run) if "zerotier" not in s.subject.name} == {
+        ("raw link", 0), ("raw link", 1), ("ztnode x 4", 1)  # what could not be had is tried again
+    }  # fmt: skip
     validate(run)
     assert with_plans(run, [plan]) == run
 
@@ -136,6 +139,17 @@ def test_a_failure_is_a_row_until_a_later_round_succeeds():
     run = add(run, plan, subject, [reading(5.0)])
     assert run.scenario("throughput").rows[0].samples == (5.0,)
     assert run.scenario("throughput").rows[0].unavailable is None
+
+
+def test_what_can_be_had_at_last_is_unavailable_no_more():
+    plan = parse("throughput", TEXT)
+    run = with_plans(EMPTY, [plan])
+    for subject in plan.subjects[1:3]:
+        run = add(run, plan, subject, [unavailable(plan, "not built")])
+    run = add(run, plan, plan.subjects[1], [reading(5.0)])
+    assert [(row.subject, row.unavailable) for row in run.scenario("throughput").rows] == [
+        ("ztnode x 4", "not built"), ("ztnode x 1", None)
+    ]  # fmt: skip
 
 
 def test_time_left_uses_what_is_known_best():

@@ -75,9 +75,9 @@ def test_a_run_has_samples_and_reasons_and_goes_on_where_it_was(site, tmp_path):
         assert rows["raw link", traffic, "cpu per Gbit"].samples[0] > 0
     assert any("iperf3 -J -c 198.51.100.2" in command for command in rows["raw link", "tcp-bidir", "throughput"].commands)
     assert rows["Nebula", None, "throughput"].unavailable.startswith("nebula was not built: run bench/peers/build")
-    assert left(todo, one) == []
+    assert [step.subject.name for step in left(todo, one)] == ["Nebula"]
     more = left(steps([plan], rounds=2), one)
-    assert [(step.subject.name, step.round) for step in more] == [("raw link", 1)]
+    assert [(step.subject.name, step.round) for step in more] == [("Nebula", 0), ("raw link", 1), ("Nebula", 1)]
     carry_out(more, one, site, file, log)
     assert {len(row.samples) for row in load(file).scenario("throughput").rows if not row.unavailable} == {2}
     assert "[1/2, 0:40 left] throughput, round 1: raw link" in (tmp_path / "log").read_text()
