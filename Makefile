@@ -23,7 +23,8 @@
 # make bench-chaos          random faults under traffic, and whether anything grows; SECONDS=1800 SEED=1
 # make bench-uplinks        what two uneven WANs carry together, with static and with measured weights
 # make bench-probes         what probing costs, at 32 paths
-# make bench-report         RUN=build/bench/NAME: the HTML page, summary and plot of a run; of the newest without RUN=
+# make bench-report         RUN=build/bench/NAME: the HTML page, summary and plot of a run; of the newest without RUN=;
+#                           REPORT_ARGS=--docs writes docs/benchmark-results.md, its plot and pictures
 # make bench-compare        A=build/bench/NAME B=...: two runs row by row, with significance
 # make fuzz                 fuzzers of ztnode's parsers, then all of it with sanitizers; SECONDS=60 each, SEED=1
 # Everything runs as root on Debian 12 and installs what it needs.

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 import os
+import shutil
+import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,7 +14,8 @@ from bench.report import build, summary
 from bench.results import ResultsError, load
 
 DOCS = Path("docs")
-PLOT = "images/benchmark.svg"
+RESULTS, PLOT = "benchmark-results.md", "images/benchmark.svg"
+PICTURES = {"images/benchmark-phone.png": (390, 1600), "images/benchmark-desktop.png": (1280, 1600)}  # width, height
 
 
 def write(path: Path, text: str) -> Path:
@@ -24,12 +27,19 @@ def write(path: Path, text: str) -> Path:
     return path
 
 
+def picture(page: Path, path: Path, size: tuple[int, int]) -> Path:
+    """A picture of the top of a page, as Chromium shows it."""
+    command = ["chromium", "--headless=new", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", f"--window-size={size[0]},{size[1]}"]
+    subprocess.run([*command, f"--screenshot={path.absolute()}", page.absolute().as_uri()], check=True, capture_output=True, timeout=120)
+    return path
+
+
 def main(arguments: Sequence[str]) -> int:
     """Entry point."""
     parser = argparse.ArgumentParser(prog="python3 -m bench report", description="The report of a run: page, summary, plot.")
     parser.add_argument("run", type=Path, help="a run's directory, or its results.json")
     parser.add_argument("--to", type=Path, help="directory to write to (default: report/ beside results.json)")
-    parser.add_argument("--docs", action="store_true", help="also write docs/benchmark.md and its plot, which the README shows")
+    parser.add_argument("--docs", action="store_true", help=f"also write docs/{RESULTS}, its plot and, with chromium, pictures")
     options = parser.parse_args(arguments)
     try:
         run = load(options.run)
@@ -46,7 +56,10 @@ def main(arguments: Sequence[str]) -> int:
     if plot:
         print(write(to / "scaling.svg", plot))
     if options.docs:
-        print(write(DOCS / "benchmark.md", summary.markdown(run, PLOT if plot else None)))
+        print(write(DOCS / RESULTS, summary.markdown(run, PLOT if plot else None)))
         if plot:
             print(write(DOCS / PLOT, plot))
+        if shutil.which("chromium"):
+            for name, size in PICTURES.items():
+                print(picture(to / "index.html", DOCS / name, size))
     return 0

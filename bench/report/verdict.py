@@ -84,7 +84,7 @@ def claims(run: Run) -> list[Claim]:
         theirs = f"{seen / number:.2f} on MS-01" if seen else ""
         met = all(value >= least for value in known.values()) if known else None
         found.append(Claim(what, f"at least {least:.2f}", said, met, theirs, _why(rows(run, "scaling"))))
-    costs = [(row, cost) for row, _, cost in floating_ip(run)]
+    costs = [(row, cost) for row, _, cost in floating_ip(run) if row.parameters.get("budget", BUDGET) == BUDGET]
     found.append(Claim(
         "what the floating address costs", f"at most {words.percent(FLOATING_IP)}",
         ", ".join(f"{words.percent(max(cost, 0.0))} ({row.subject})" for row, cost in costs),

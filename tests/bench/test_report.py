@@ -154,6 +154,16 @@ def test_an_invented_run_stays_out_of_the_documentation(tmp_path: Path, run: Run
     assert command.main([str(tmp_path / "none")]) == 1
 
 
+def test_the_documentation_gets_results_plot_and_pictures(tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    measured = dataclasses.replace(run.machine, cpu="a processor")
+    scaling = tuple(one for one in run.scenarios if one.name == "scaling")
+    save(dataclasses.replace(run, machine=measured, scenarios=scaling), tmp_path / "results.json")
+    monkeypatch.setattr(command, "DOCS", tmp_path / "docs")
+    monkeypatch.setattr(command.shutil, "which", lambda _: None)  # a machine without a browser
+    assert command.main([str(tmp_path), "--docs"]) == 0
+    assert sorted(one.name for one in (tmp_path / "docs").rglob("*.*")) == ["benchmark-results.md", "benchmark.svg"]
+
+
 def test_every_verb_has_its_module(capsys: pytest.CaptureFixture[str]) -> None:
     import importlib
 
@@ -188,11 +198,14 @@ def test_a_goal_is_met_missed_or_not_measured() -> None:
 
 
 def test_the_floating_address_is_compared_with_the_same_without_it() -> None:
-    same = {"engine": "ztnode", "instances": 1, "budget": 0.1}
-    run = made_of("scaling", row("a", 100.0, parameters=same), row("a", 97.0, parameters={**same, "floating_ip": True}))
-    assert [round(cost, 3) for _, _, cost in verdict.floating_ip(run)] == [0.03]
+    rows = []
+    for budget, over in ((0.1, 97.0), (0.05, 100.0)):
+        same = {"engine": "ztnode", "instances": 1, "budget": budget}
+        rows += [row("a", 100.0, parameters=same), row("a", over, parameters={**same, "floating_ip": True})]
+    run = made_of("scaling", *rows)
+    assert [round(cost, 3) for _, _, cost in verdict.floating_ip(run)] == [0.03, 0.0]
     goal = next(claim for claim in verdict.claims(run) if "floating" in claim.what)
-    assert goal.met is False and goal.field == f"18.5{words.NARROW}%"
+    assert goal.met is False and goal.measured.count("(") == 1 and goal.field == f"18.5{words.NARROW}%"
 
 
 def test_ratios_are_those_of_the_same_traffic() -> None:
