@@ -18,6 +18,8 @@ import unittest
 
 from base_vyostest_shim import VyOSUnitTestSHIM
 
+from vyos.configsession import ConfigSession
+
 base_path = ['interfaces', 'zerotier']
 plan = '/run/zerotier-multi/zt0.json'
 # VyOS's own, where the nodes are known to it; the package's, which they are copies of, on Debian
@@ -240,6 +242,10 @@ class ZeroTierOpModeTest(VyOSUnitTestSHIM.TestCase):
                 self.assertRegex(re.sub(r'\s+', ' ', text), rf'instance {number} identity \'?[0-9a-f]{{10}}:0:')
         finally:
             prompt.close()
+            # 'configure' of VyOS ends every session that has no shell, so the test's own too
+            cls = type(self)
+            cls._session = None
+            cls._session = ConfigSession(os.getpid())
 
 
 if __name__ == '__main__':
