@@ -10,6 +10,7 @@
  * The core calls both by way of its procedure linkage table, where a program comes before its libraries. */
 #include "decode.h"
 
+#include "armor.h"
 #include "core.h"
 #include "util.h"
 
@@ -93,7 +94,8 @@ static void keep(const unsigned char *packet) {
 bool decode_genuine(struct core_packet *packet, const unsigned char key[32]) { return core_dearmor(packet, key, NULL); }
 
 bool decode_dearmor(void *packet, const void *key, const void *aes) {
-	bool good = known(packet) || core_dearmor(packet, key, aes);
+	bool good = known(packet);
+	if (!good && !armor_open(packet, aes, &good)) good = core_dearmor(packet, key, aes);
 	if (good) decrypted = packet;
 	return good;
 }

@@ -1,5 +1,6 @@
 /* ztnode: a drop-in for zerotier-one around ZeroTier's core library. */
 #include "api.h"
+#include "armor.h"
 #include "core.h"
 #include "decode.h"
 #include "home.h"
@@ -73,8 +74,8 @@ static int run_node(const char *home, unsigned int port, const int version[3]) {
 	int code = 1;
 	if (api) {
 		home_tell(home, node_port(node));
-		say("node %010llx on port %u, core %d.%d.%d", (unsigned long long)node_address(node), node_port(node), version[0],
-		    version[1], version[2]);
+		say("node %010llx on port %u, core %d.%d.%d, AES by %s", (unsigned long long)node_address(node), node_port(node),
+		    version[0], version[1], version[2], armor_name());
 		code = node_run(node, stop);
 	}
 	api_stop(api);
@@ -86,7 +87,7 @@ static int run_node(const char *home, unsigned int port, const int version[3]) {
 static int run(const char *home, unsigned int port) {
 	int version[3];
 	ZT_version(&version[0], &version[1], &version[2]);
-	if (version[0] != 1 || version[1] != 8 || !decode_works()) {
+	if (version[0] != 1 || version[1] != 8 || !decode_works() || !armor_works()) {
 		say("the core library has version %d.%d.%d, but ztnode supports only 1.8", version[0], version[1], version[2]);
 		return 1;
 	}

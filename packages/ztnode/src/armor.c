@@ -1,0 +1,73 @@
+/* The core's AES-GMAC-SIV is computed by siv.h, where the CPU has the instructions for it.
+ *
+ * The core calls Packet::armor by way of its procedure linkage table, where a program comes before its libraries, and
+ * Packet::dearmor likewise (decode.c, which asks here). Everything but the cipher with AES keys is left to the core: old
+ * peers, packets that are signed only, lengths that it refuses. ZTNODE_CIPHER=core, sse or vaes in the environment
+ * selects a version, for tests and to exclude one that misbehaves on some CPU. */
+#include "armor.h"
+
+#include "core.h"
+#include "siv.h"
+
+#include <dlfcn.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* A packet: IV, destination and source of 5 bytes each, flags with cipher and hops, MAC, then what is encrypted. */
+enum { IV = 0, DESTINATION = 8, FLAGS = 18, MAC = 19, PAYLOAD = 27, HALF = 8, NAMES = 11 };
+enum { CIPHER = 0x38, AES_GMAC_SIV = 3 << 3, ENCRYPTED_OLD = 0x80, HOPS = 0x07 };
+
+typedef void seal_function(void *packet, const void *key, bool encrypt, const void *aes);
+static seal_function *core_seal;
+static const struct siv *siv;
+
+/* Before main, as decode.c does. */
+__attribute__((constructor)) static void armor_begin(void) {
+	void *found = dlsym(RTLD_NEXT, CORE_ARMOR);
+	memcpy(&core_seal, &found, sizeof found);
+	armor_select(getenv("ZTNODE_CIPHER"));
+}
+
+bool armor_select(const char *wanted) {
+	siv = siv_choose(wanted);
+	return siv || (wanted && strcmp(wanted, "core") == 0);
+}
+
+bool armor_works(void) { return core_seal; }
+const char *armor_name(void) { return siv ? siv->name : "core"; }
+
+static bool usable(const void *packet, const void *aes) {
+	unsigned int length = core_packet_length(packet);
+	return siv && aes && length > PAYLOAD && length <= CORE_PACKET_MAX;
+}
+
+/* What is authenticated and not encrypted. */
+static void names_of(unsigned char first[16], const unsigned char *bytes, unsigned char flags) {
+	memset(first, 0, 16);
+	memcpy(first, bytes + DESTINATION, NAMES);
+	first[FLAGS - DESTINATION] = flags;
+}
+
+void armor_seal(void *packet, const void *key, bool encrypt, const void *aes) {
+	if (!encrypt || !usable(packet, aes)) {
+		if (core_seal) core_seal(packet, key, encrypt, aes);
+		return;
+	}
+	unsigned char *bytes = packet, block[16], first[16];
+	bytes[FLAGS] = (unsigned char)((bytes[FLAGS] & ~(CIPHER | ENCRYPTED_OLD)) | AES_GMAC_SIV);
+	names_of(first, bytes, bytes[FLAGS]);
+	memcpy(block, bytes + IV, HALF);
+	siv->seal(aes, block, first, bytes + PAYLOAD, core_packet_length(packet) - PAYLOAD);
+	memcpy(bytes + IV, block, HALF);
+	memcpy(bytes + MAC, block + HALF, HALF);
+}
+
+bool armor_open(void *packet, const void *aes, bool *good) {
+	unsigned char *bytes = packet, block[16], first[16];
+	if (!usable(packet, aes) || (bytes[FLAGS] & CIPHER) != AES_GMAC_SIV) return false;
+	names_of(first, bytes, bytes[FLAGS] & ~HOPS);
+	memcpy(block, bytes + IV, HALF);
+	memcpy(block + HALF, bytes + MAC, HALF);
+	*good = siv->open(aes, block, first, bytes + PAYLOAD, core_packet_length(packet) - PAYLOAD);
+	return true;
+}

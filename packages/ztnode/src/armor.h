@@ -1,0 +1,24 @@
+/* Packets sealed and opened by the versions of siv.h in the place of the core's (armor.c says how). */
+#ifndef ZTNODE_ARMOR_H
+#define ZTNODE_ARMOR_H
+
+#include <stdbool.h>
+
+#define CORE_ARMOR "_ZN8ZeroTier6Packet5armorEPKvbPKNS_3AESE"
+
+/* Packet::armor, exported under its name. */
+void armor_seal(void *packet, const void *key, bool encrypt, const void *aes) __asm__(CORE_ARMOR);
+
+/* Whether this packet with these keys is for siv.h; then *good is what Packet::dearmor would return. */
+bool armor_open(void *packet, const void *aes, bool *good);
+
+/* Whether the core's own function is there; else no node may be started. */
+bool armor_works(void);
+
+/* Before packets flow: take this version, the best for NULL; false, and the core's, if this CPU does not have it. */
+bool armor_select(const char *wanted);
+
+/* Which version is used: "vaes", "sse", or "core". */
+const char *armor_name(void);
+
+#endif
