@@ -9,12 +9,12 @@
 #include <string.h>
 
 #define INLINE TARGET static inline __attribute__((always_inline))
-enum { BLOCK = 16, GROUP = 8, GROUP_BYTES = GROUP * BLOCK, VECTORS = GROUP / LANES, ROUNDS = 14 };
+enum { BLOCK = 16, GROUP = 8, GROUP_BYTES = GROUP * BLOCK, HALF = GROUP / 2, VECTORS = GROUP / LANES, ROUNDS = 14 };
 
 /* Powers 8 to 1, then zeros: what follows the last block of a short group counts nothing. */
 struct powers {
-	_Alignas(32) __m128i whole[2 * GROUP];
-	_Alignas(32) __m128i halves[2 * GROUP]; /* both halves added */
+	_Alignas(32) __m128i whole[GROUP + HALF];
+	_Alignas(32) __m128i halves[GROUP + HALF]; /* both halves added */
 };
 
 struct sums {
@@ -50,17 +50,20 @@ INLINE vector times_x(vector power) {
 	return V_XOR(V_XOR(V_SHIFT_LEFT(power, 1), V_UP(carries)), V_AND(over, polynomial));
 }
 
-INLINE void prepare(struct powers *powers, const struct siv_key *key) {
+/* Powers 5 to 8 are for full groups only. */
+INLINE void prepare(struct powers *powers, const struct siv_key *key, bool full) {
 	const vector fourth = times_x(V_BROADCAST(load(key->power[3])));
-#pragma GCC unroll 8
-	for (int i = 0; i < VECTORS; i++) { /* the lower half is needed for the upper one */
-		int to = (i < VECTORS / 2 ? i + VECTORS / 2 : i - VECTORS / 2) * LANES;
-		vector power =
-			to < GROUP / 2 ? multiply(fourth, V_LOAD(&powers->whole[to + GROUP / 2])) : times_x(V_POWERS(to - GROUP / 2));
-		V_STORE(&powers->whole[to], power);
-		V_STORE(&powers->halves[to], V_XOR(power, V_SWAPPED(power)));
-		V_STORE(&powers->whole[GROUP + to], V_ZERO);
-		V_STORE(&powers->halves[GROUP + to], V_ZERO);
+#pragma GCC unroll 4
+	for (int i = 0; i < HALF; i += LANES) {
+		vector low = times_x(V_POWERS(i));
+		V_STORE(&powers->whole[HALF + i], low);
+		V_STORE(&powers->halves[HALF + i], V_XOR(low, V_SWAPPED(low)));
+		V_STORE(&powers->whole[GROUP + i], V_ZERO);
+		V_STORE(&powers->halves[GROUP + i], V_ZERO);
+		if (!full) continue;
+		vector high = multiply(fourth, low);
+		V_STORE(&powers->whole[i], high);
+		V_STORE(&powers->halves[i], V_XOR(high, V_SWAPPED(high)));
 	}
 }
 
@@ -94,30 +97,34 @@ INLINE __m128i total(const struct sums *sums) {
 	return V_SUM(reduce(low, middle, high));
 }
 
-/* The last `blocks` of the eight powers are for the blocks there are; the rest of the 128 bytes counts nothing. The
- * vector with the hash so far comes last: it waits for the group before. */
-INLINE __m128i hash_group(const struct powers *powers, const unsigned char *data, int blocks, __m128i hash) {
+/* The last `blocks` of the eight powers are for the blocks there are; the rest of the `vectors` counts nothing. The vector
+ * with the hash so far comes last: it waits for the group before. */
+INLINE __m128i hash_vectors(const struct powers *powers, const unsigned char *data, int vectors, int blocks, __m128i hash) {
 	struct sums sums = {V_ZERO, V_ZERO, V_ZERO};
 #pragma GCC unroll 8
-	for (int i = 1; i < VECTORS; i++)
+	for (int i = 1; i < vectors; i++)
 		add(&sums, powers, GROUP - blocks + i * LANES, V_REVERSED(V_LOAD(data + i * LANES * BLOCK)));
 	add(&sums, powers, GROUP - blocks, V_XOR(V_REVERSED(V_LOAD(data)), V_FIRST(hash)));
 	return total(&sums);
 }
 
-/* Encrypts or decrypts eight blocks in place; meanwhile `hashed`, unless it is NULL, goes into the hash. */
-INLINE void crypt_group(const struct siv_key *key, __m128i counter, unsigned char *data, const struct powers *powers,
-                        const unsigned char *hashed, __m128i *hash) {
+INLINE __m128i hash_group(const struct powers *powers, const unsigned char *data, __m128i hash) {
+	return hash_vectors(powers, data, VECTORS, GROUP, hash);
+}
+
+/* Encrypts or decrypts these vectors in place; meanwhile a group at `hashed`, unless it is NULL, goes into the hash. */
+INLINE void crypt_vectors(const struct siv_key *key, __m128i counter, unsigned char *data, int vectors,
+                          const struct powers *powers, const unsigned char *hashed, __m128i *hash) {
 	struct sums sums = {V_ZERO, V_ZERO, V_ZERO};
 	vector state[VECTORS], round_key = V_BROADCAST(load(key->round[0]));
 #pragma GCC unroll 8
-	for (int i = 0; i < VECTORS; i++)
+	for (int i = 0; i < vectors; i++)
 		state[i] = V_XOR(V_REVERSED(V_ADD(V_BROADCAST(counter), V_STEP(i * LANES))), round_key);
 #pragma GCC unroll 16
 	for (int round = 1; round < ROUNDS; round++) {
 		round_key = V_BROADCAST(load(key->round[round]));
 #pragma GCC unroll 8
-		for (int i = 0; i < VECTORS; i++) state[i] = V_ROUND(state[i], round_key);
+		for (int i = 0; i < vectors; i++) state[i] = V_ROUND(state[i], round_key);
 		if (!hashed || round > VECTORS) continue;
 		int part = (round % VECTORS) * LANES;
 		vector block = V_REVERSED(V_LOAD(hashed + part * BLOCK));
@@ -125,11 +132,21 @@ INLINE void crypt_group(const struct siv_key *key, __m128i counter, unsigned cha
 	}
 	round_key = V_BROADCAST(load(key->round[ROUNDS]));
 #pragma GCC unroll 8
-	for (int i = 0; i < VECTORS; i++) {
+	for (int i = 0; i < vectors; i++) {
 		unsigned char *at = data + i * LANES * BLOCK;
 		V_STORE(at, V_XOR(V_LOAD(at), V_LAST_ROUND(state[i], round_key)));
 	}
 	if (hashed) *hash = total(&sums);
+}
+
+INLINE void crypt_group(const struct siv_key *key, __m128i counter, unsigned char *data) {
+	crypt_vectors(key, counter, data, VECTORS, NULL, NULL, NULL);
+}
+
+/* Less than a group, in a buffer of one. */
+INLINE void crypt_rest(const struct siv_key *key, __m128i counter, unsigned char rest[GROUP_BYTES], size_t left) {
+	if (left <= HALF * BLOCK) crypt_vectors(key, counter, rest, VECTORS / 2, NULL, NULL, NULL);
+	else crypt_group(key, counter, rest);
 }
 
 INLINE __m128i next_counter(__m128i counter) { return _mm_add_epi32(counter, _mm_set_epi32(0, 0, 0, GROUP)); }
@@ -154,23 +171,27 @@ INLINE __m128i hash_block(const struct powers *powers, __m128i block) {
 }
 
 /* The rest of the data, up to 127 bytes with zeros after them, then the length of all in bits. */
-INLINE __m128i hash_end(const struct powers *powers, unsigned char rest[GROUP_BYTES], size_t left, size_t length,
-                        __m128i hash) {
+INLINE __m128i hash_end(const struct powers *powers, unsigned char *rest, size_t left, size_t length, __m128i hash) {
 	int blocks = (int)((left + BLOCK - 1) / BLOCK);
 	__m128i bits = _mm_set_epi64x((long long)(length + BLOCK) * 8, 0);
-	if (blocks == GROUP) return hash_block(powers, _mm_xor_si128(hash_group(powers, rest, GROUP, hash), bits));
+	if (blocks == GROUP && length >= GROUP_BYTES) {
+		hash = hash_group(powers, rest, hash);
+		blocks = 0;
+	}
+	for (; blocks >= HALF; blocks -= HALF, rest += HALF * BLOCK) hash = hash_vectors(powers, rest, VECTORS / 2, HALF, hash);
+	if (blocks == 0) return hash_block(powers, _mm_xor_si128(hash, bits));
 	store(rest + blocks * BLOCK, reversed(bits));
-	return hash_group(powers, rest, blocks + 1, hash);
+	return hash_vectors(powers, rest, VECTORS / 2, blocks + 1, hash);
 }
 
 INLINE __m128i mac(const struct siv_key *key, __m128i nonce, const unsigned char first[16], const unsigned char *data,
                    size_t length) {
 	struct powers powers;
 	__m128i mask = encrypt_block(key, nonce);
-	prepare(&powers, key);
+	prepare(&powers, key, length >= GROUP_BYTES);
 	__m128i hash = hash_block(&powers, reversed(load(first)));
 	size_t at = 0;
-	for (; length - at >= GROUP_BYTES; at += GROUP_BYTES) hash = hash_group(&powers, data + at, GROUP, hash);
+	for (; length - at >= GROUP_BYTES; at += GROUP_BYTES) hash = hash_group(&powers, data + at, hash);
 	_Alignas(32) unsigned char rest[GROUP_BYTES] = {0};
 	copy(rest, data + at, length - at);
 	hash = hash_end(&powers, rest, length - at, length, hash);
@@ -182,11 +203,11 @@ INLINE __m128i mac(const struct siv_key *key, __m128i nonce, const unsigned char
 INLINE void crypt(const struct siv_key *key, __m128i counter, unsigned char *data, size_t length) {
 	size_t at = 0;
 	for (; length - at >= GROUP_BYTES; at += GROUP_BYTES, counter = next_counter(counter))
-		crypt_group(key, counter, data + at, NULL, NULL, NULL);
+		crypt_group(key, counter, data + at);
 	if (at == length) return;
 	_Alignas(32) unsigned char rest[GROUP_BYTES];
 	copy(rest, data + at, length - at);
-	crypt_group(key, counter, rest, NULL, NULL, NULL);
+	crypt_rest(key, counter, rest, length - at);
 	copy(data + at, rest, length - at);
 	wipe(rest, sizeof rest);
 }
@@ -196,16 +217,16 @@ INLINE __m128i crypt_mac(const struct siv_key *key, __m128i counter, const struc
                          const unsigned char first[16], unsigned char *data, size_t length) {
 	struct powers powers;
 	__m128i mask = encrypt_block(mac_key, nonce);
-	prepare(&powers, mac_key);
+	prepare(&powers, mac_key, length >= GROUP_BYTES);
 	__m128i hash = hash_block(&powers, reversed(load(first)));
 	const unsigned char *hashed = NULL; /* the group before */
 	size_t at = 0;
 	if (length >= GROUP_BYTES) {
-		crypt_group(key, counter, data, NULL, NULL, NULL);
+		crypt_group(key, counter, data);
 		hashed = data;
 		for (at = GROUP_BYTES; length - at >= GROUP_BYTES; at += GROUP_BYTES, hashed += GROUP_BYTES) {
 			counter = next_counter(counter);
-			crypt_group(key, counter, data + at, &powers, hashed, &hash);
+			crypt_vectors(key, counter, data + at, VECTORS, &powers, hashed, &hash);
 		}
 		counter = next_counter(counter);
 	}
@@ -213,11 +234,11 @@ INLINE __m128i crypt_mac(const struct siv_key *key, __m128i counter, const struc
 	size_t left = length - at;
 	if (left) {
 		copy(rest, data + at, left);
-		crypt_group(key, counter, rest, NULL, NULL, NULL);
+		crypt_rest(key, counter, rest, left);
 		copy(data + at, rest, left);
 		memset(rest + left, 0, GROUP_BYTES - left);
 	}
-	if (hashed) hash = hash_group(&powers, hashed, GROUP, hash);
+	if (hashed) hash = hash_group(&powers, hashed, hash);
 	hash = hash_end(&powers, rest, left, length, hash);
 	wipe(rest, sizeof rest);
 	wipe(&powers, sizeof powers);
