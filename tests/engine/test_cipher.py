@@ -16,7 +16,7 @@ from tests.engine.test_contract import Node, engine, hosts, pair  # noqa: F401 (
 pytestmark = pytest.mark.only_ztnode
 
 FLAGS = Path("/proc/cpuinfo").read_text().split("flags")[1].split("\n")[0].split()
-AMOUNT = 50_000_000  # bytes each way
+AMOUNT = 20_000_000  # bytes each way
 
 
 def test_it_talks_to_the_core_alone(engine: str, pair: Callable[..., tuple[Node, Node]], tmp_path: Path) -> None:
@@ -30,12 +30,13 @@ def test_it_talks_to_the_core_alone(engine: str, pair: Callable[..., tuple[Node,
     for node, name in ((a, version), (b, "core")):
         assert f", AES by {name}\n" in (node.home.parent / f"{node.home.name}.log").read_text()
     for size in (0, 1, 15, 16, 17, 1365, 1366, 1367, 9000):
-        assert " 0% packet loss" in a.host.run("ping", "-c", "2", "-i", "0.02", "-s", str(size), "10.14.0.2")
-    server = subprocess.Popen(["ip", "netns", "exec", b.host.name, "iperf3", "-s", "-1"], stdout=subprocess.DEVNULL)
-    wait(lambda: ":5201" in b.host.run("ss", "-Hlnt"), timeout=5, what="iperf3 server")
-    report = json.loads(a.host.run("iperf3", "-J", "-c", "10.14.0.2", "-n", str(AMOUNT), "--bidir"))
-    server.wait(timeout=10)
-    assert report["end"]["sum_received"]["bytes"] > 0.9 * AMOUNT
+        assert " 0% packet loss" in a.host.run("ping", "-c", "1", "-W", "10", "-s", str(size), "10.14.0.2")
+    for direction in ((), ("--reverse",)):
+        server = subprocess.Popen(["ip", "netns", "exec", b.host.name, "iperf3", "-s", "-1"], stdout=subprocess.DEVNULL)
+        wait(lambda: ":5201" in b.host.run("ss", "-Hlnt"), timeout=5, what="iperf3 server")
+        report = json.loads(a.host.run("iperf3", "-J", "-c", "10.14.0.2", "-n", str(AMOUNT), *direction))
+        server.wait(timeout=10)
+        assert report["end"]["sum_sent"]["bytes"] >= AMOUNT
     for host in (a.host, b.host):
         header, values = (line.split() for line in host.run("cat", "/proc/net/snmp").splitlines() if line.startswith("Tcp:"))
         assert dict(zip(header, values, strict=True))["InCsumErrors"] == "0"
