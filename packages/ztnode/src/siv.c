@@ -8,6 +8,8 @@ enum { STATE_AVX = 6 }; /* XCR0: the system keeps the registers of SSE and AVX *
 
 __attribute__((target("xsave"))) static bool system_keeps_avx(void) { return (_xgetbv(0) & STATE_AVX) == STATE_AVX; }
 
+/* More than the core asks for (AES, PCLMULQDQ, SSE4.1), so its keys have the layout of struct siv_key wherever this is
+ * true. */
 static bool has_sse(void) {
 	unsigned int a, b, c, d;
 	const unsigned int needed = bit_PCLMUL | bit_SSSE3 | bit_SSE4_1 | bit_AES;
