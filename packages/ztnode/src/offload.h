@@ -27,7 +27,7 @@ typedef void frame_sink(void *context, const struct virtio_net_hdr *header, cons
 bool frame_split(const struct virtio_net_hdr *header, unsigned char *frame, size_t length, frame_sink *sink, void *context);
 
 /* Frames of some flows that wait to be joined. Zeroed memory is an empty one that joins nothing. */
-#define JOIN_FLOWS 8
+#define JOIN_FLOWS 32
 struct join_flow {
 	bool used;
 	bool closed; /* nothing may be appended any more */
