@@ -158,6 +158,7 @@ smoketest: debs
 	@$(PYTHON) -m lab.smoketest $(DEBS)/*.deb
 
 reference: tools
+	@mkdir -p build
 	@$(PYTHON) -m ztsh.reference interface-definitions op-mode-definitions >build/cli-reference.rst
 	@mv build/cli-reference.rst docs/cli-reference.rst
 	@rm -rf tests/vyos/golden && $(PYTHON) -m ztsh.templates interface-definitions op-mode-definitions tests/vyos/golden >/dev/null

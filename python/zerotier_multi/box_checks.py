@@ -30,6 +30,7 @@ class BoxFacts:
     devices: Mapping[str, Sequence[str]] = field(default_factory=dict)  # network devices with their addresses
     planet: bytes = b""  # private roots, where there are some
     planet_fault: str | None = None  # why they cannot be used
+    zerotier_one: tuple[int, ...] = ()  # its version, where a setting needs a certain one
 
 
 def check_on_box(bundle: Bundle, facts: BoxFacts) -> list[Problem]:
@@ -61,15 +62,15 @@ def check_on_box(bundle: Bundle, facts: BoxFacts) -> list[Problem]:
             )
         )
     for k in numbers:
-        user = facts.taken_ports.get(bundle.port(k))
-        if user:
-            problems.append(
-                Problem(
-                    bundle.port_path(k),
-                    f"instance {bundle.name}/{k} cannot use port {bundle.port(k)}, because {user}; "
-                    f"choose another port or stop the program",
-                )
+        problems += [
+            Problem(
+                path,
+                f"instance {bundle.name}/{k} cannot use port {port}, because {facts.taken_ports[port]}; "
+                f"choose another port or stop the program",
             )
+            for port, path in bundle.ports(k)
+            if port in facts.taken_ports
+        ]
         fault = facts.home_faults.get((bundle.name, k))
         if fault:
             problems.append(Problem(f"{bundle.path} instance {k}", fault))
@@ -110,6 +111,7 @@ def warnings(bundle: Bundle, facts: BoxFacts) -> list[str]:
     topology = facts.topology
     numbers = instance_numbers(bundle, topology)
     found = uplinks.warnings(bundle, numbers, facts.devices)
+    found += [f"{bundle.path} {text}" for text in _of_settings(bundle, numbers, facts)]
     if len(numbers) > len(topology) and bundle.affinity == "auto":
         found.append(f"{bundle.path} instances: {len(numbers)} instances share {len(topology)} CPUs")
     beyond = sorted(k for k in bundle.overrides if k > instance_count(bundle, topology))
@@ -125,3 +127,26 @@ def warnings(bundle: Bundle, facts: BoxFacts) -> list[str]:
                     f"'show zerotier {bundle.name} identity' on {remote.name} prints it"
                 )
     return found
+
+
+def _of_settings(bundle: Bundle, numbers: Sequence[int], facts: BoxFacts) -> Iterable[str]:
+    """Settings of ``local.conf`` that work against several instances or against safety, or that the engine ignores."""
+    paths = {given.path: given for given in bundle.settings}
+    if "enable-port-mapping" in paths and len(numbers) > 1:
+        yield f"enable-port-mapping: {len(numbers)} instances ask the NAT for ports, which some routers confuse; endpoints and forwarded ports are safer"
+    if "multicore-options cpu-pinning" in paths and len(numbers) > 1:
+        yield f"multicore-options cpu-pinning: the threads of all {len(numbers)} instances are pinned to the same first CPUs"
+    cpus = [bundle.override(k).cpus or (() if bundle.affinity == "none" else (k,)) for k in numbers]
+    if "multicore-options enabled" in paths and any(len(own) == 1 for own in cpus):
+        yield "multicore-options enabled: an instance is pinned to a single CPU, which its threads share; set cpu affinity none"
+    for given in bundle.settings:
+        if given.path.endswith(" trusted-path"):
+            yield f"{given.path} {given.value}: traffic over this network is neither encrypted nor authenticated"
+    version = facts.zerotier_one
+    for given in bundle.settings:
+        if version and version < given.setting.since:
+            yield f"{given.path}: zerotier-one {_dotted(version)} ignores it; it needs {_dotted(given.setting.since)} or newer"
+
+
+def _dotted(version: tuple[int, ...]) -> str:
+    return ".".join(map(str, version))

@@ -107,6 +107,14 @@ class Bundle:
             return f"{self.path} instance {instance} port {self.port(instance)}"
         return f"{self.path} primary port {self.primary_port}"
 
+    def ports(self, instance: int) -> tuple[tuple[int, str], ...]:
+        """All ports of ``instance``, each with the CLI path of what gives it."""
+        further = [s for s in self.settings if s.setting.counted]
+        return (
+            (self.port(instance), self.port_path(instance)),
+            *((int(str(s.for_instance(instance))), f"{self.path} {s.path} {s.value}") for s in further),
+        )
+
     def weight(self, instance: int) -> int:
         """Share of ``instance`` in the traffic, compared with the others."""
         return self.override(instance).weight or self.default_weight

@@ -9,7 +9,7 @@ from __future__ import annotations
 import ipaddress
 from collections.abc import Iterable, Mapping, Sequence
 
-from zerotier_multi import names, uplinks
+from zerotier_multi import bonding, names, uplinks
 from zerotier_multi.bundle import Bundle, Remote
 from zerotier_multi.cpu import Topology
 from zerotier_multi.errors import Problem
@@ -32,6 +32,7 @@ def check_bundle(bundle: Bundle, topology: Topology) -> list[Problem]:
         *_weights(bundle, numbers),
         *_networks(bundle, numbers),
         *_ports(bundle, numbers),
+        *_settings(bundle),
         *uplinks.problems(bundle, numbers),
         *_transit(bundle, instance_count(bundle, topology)),
         *_remotes(bundle),
@@ -68,11 +69,10 @@ def _networks(bundle: Bundle, numbers: Sequence[int]) -> Iterable[Problem]:
 
 
 def _ports(bundle: Bundle, numbers: Sequence[int]) -> Iterable[Problem]:
-    highest = max((bundle.port(k) for k in numbers), default=0)
+    highest, path, last = max(((port, path, k) for k in numbers for port, path in bundle.ports(k)), default=(0, "", 0))
     if highest > 65535:
-        last = max(numbers, key=bundle.port)
         yield Problem(
-            bundle.port_path(last),
+            path,
             f"instance {last} would need port {highest}, above 65535; "
             f"set {65536 - len(numbers)} or lower, or run fewer instances",
         )
@@ -80,16 +80,30 @@ def _ports(bundle: Bundle, numbers: Sequence[int]) -> Iterable[Problem]:
 
 
 def _same_port(bundles: Iterable[Bundle], numbers: Mapping[str, Sequence[int]]) -> Iterable[Problem]:
+    """Further ports come after all first ones, which are the better known."""
+    every = [(bundle.ports(k), f"{bundle.name}/{k}") for bundle in bundles for k in numbers[bundle.name]]
+    first = [(*ports[0], user) for ports, user in every]
     users: dict[int, str] = {}
-    for bundle in bundles:
-        for k in numbers[bundle.name]:
-            port, user = bundle.port(k), f"{bundle.name}/{k}"
-            if port in users:
-                yield Problem(
-                    bundle.port_path(k),
-                    f"instance {user} would use port {port}, as instance {users[port]} does; change one of the two ports",
-                )
-            users.setdefault(port, user)
+    for port, path, user in [*first, *((*further, user) for ports, user in every for further in ports[1:])]:
+        if port in users:
+            yield Problem(
+                path, f"instance {user} would use port {port}, as instance {users[port]} does; change one of the two ports"
+            )
+        users.setdefault(port, user)
+
+
+def _settings(bundle: Bundle) -> Iterable[Problem]:
+    """Settings of ``local.conf`` that contradict each other."""
+    yield from bonding.problems(bundle.path, bundle.settings)
+    paths = {given.path: given for given in bundle.settings}
+    for one, other in (("disable-port-mapping", "enable-port-mapping"), ("disable-secondary-port", "secondary port")):
+        if one in paths and other in paths:
+            yield Problem(f"{bundle.path} {one}", f"conflicts with {other}; delete one of them")
+    for option in ("core-count", "cpu-pinning"):
+        if f"multicore-options {option}" in paths and "multicore-options enabled" not in paths:
+            yield Problem(f"{bundle.path} multicore-options {option}", "requires several threads; set multicore-options enabled")
+    if "tertiary port" in paths and "enable-port-mapping" not in paths:
+        yield Problem(f"{bundle.path} tertiary port", "is for port mapping; set enable-port-mapping or delete it")
 
 
 def _transit(bundle: Bundle, count: int) -> Iterable[Problem]:

@@ -11,6 +11,7 @@ from zerotier_multi import box, names, systemd, world
 from zerotier_multi.bundle import Bundle
 from zerotier_multi.box_checks import BoxFacts
 from zerotier_multi.cpu import Topology
+from zerotier_multi.engine_choice import ZEROTIER_ONE
 from zerotier_multi.homes import home_fault, own_identity
 from zerotier_multi.planner import instance_numbers
 from zerotier_multi.plans import published_plans
@@ -23,9 +24,10 @@ def read_facts(bundle: Bundle, topology: Topology) -> BoxFacts:
     homes = {(bundle.name, k): names.home(bundle.name, k) for k in numbers}
     planet, planet_fault = _planet(bundle.planet)
     faults = {key: fault for key, home in homes.items() if (fault := home_fault(home))}
+    engines = box.find_engines()
     return BoxFacts(
         topology=topology,
-        engines=box.find_engines(),
+        engines=engines,
         has_tun=box.has_tun(),
         vrfs=_vrfs(),
         taken_ports=_taken_ports(bundle, numbers),
@@ -34,12 +36,18 @@ def read_facts(bundle: Bundle, topology: Topology) -> BoxFacts:
         devices=device_addresses(),
         planet=planet,
         planet_fault=planet_fault,
+        zerotier_one=_version_where_it_matters(bundle, engines.get(ZEROTIER_ONE)),
         own_addresses={
             identity.address: f"{name}/{k}"
             for (name, k), home in homes.items()
             if (name, k) not in faults and (identity := own_identity(home))
         },
     )
+
+
+def _version_where_it_matters(bundle: Bundle, program: str | None) -> tuple[int, ...]:
+    """It costs a process, which most commits can do without."""
+    return box.engine_version(program) if program and any(given.setting.since for given in bundle.settings) else ()
 
 
 def _planet(given: str | None) -> tuple[bytes, str | None]:
@@ -81,7 +89,7 @@ def _taken_ports(bundle: Bundle, numbers: Iterable[int]) -> dict[int, str]:
     """
     planned = {i.port for plan in published_plans() if plan.bundle == bundle.name for i in plan.instances}
     ours = systemd.running_ports() | planned
-    taken = box.taken_ports([port for k in numbers if (port := bundle.port(k)) not in ours])
+    taken = box.taken_ports([port for k in numbers for port, _path in bundle.ports(k) if port not in ours])
     if taken:  # perhaps by an instance of ours that has just been started again
         ours = systemd.running_ports() | planned
     return {port: who for port, who in taken.items() if port not in ours}

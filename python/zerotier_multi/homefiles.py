@@ -7,10 +7,10 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 from zerotier_multi.engine_choice import follows_addresses
 from zerotier_multi.identity import PublicIdentity
+from zerotier_multi.local_conf import local_conf, make_conf
 from zerotier_multi.plan import InstancePlan, Plan
 from zerotier_multi.planet import (
     is_our_moon,
@@ -21,19 +21,9 @@ from zerotier_multi.planet import (
     make_planet,
     moon_file,
 )
-from zerotier_multi.settings import put, without_live
-from zerotier_multi.values import Endpoint, endpoint
+from zerotier_multi.settings import without_live
+from zerotier_multi.values import endpoint
 from zerotier_multi.world import is_newer
-
-# Devices that carry tunnels, hold loopback addresses or lead to containers and so are never the underlay: VyOS's names
-# for them, and ours. Prefixes, as ZeroTier compares them.
-TUNNEL_PREFIXES = (
-    "zt", "wg", "tun", "tap", "vtun", "vti", "ipsec", "xfrm", "gre", "gnv", "vxlan", "l2tpeth", "ipoe", "sstpc",
-    "dum", "pod-", "tailscale", "wt", "docker", "podman", "cni-", "virbr",
-)  # fmt: skip
-
-# Where an instance listens whose device has no address: packets from here leave the router by no device.
-NOWHERE = ("127.0.0.1",)
 
 # Says that the planet in a home comes from the configuration, and so has to go when that has none any more. A planet
 # without it was put there by hand, or is what the core keeps of the public roots.
@@ -62,73 +52,18 @@ def network_config(plan: Plan, instance: InstancePlan, own: PublicIdentity) -> b
     return make_network_config(instance.network_id, own.address, peers, plan.mtu or 0)
 
 
-def bind_addresses(instance: InstancePlan, addresses: Mapping[str, Sequence[str]]) -> tuple[str, ...]:
-    """Addresses that a zerotier-one of an instance has to bind to; empty: every one of the underlay.
-
-    It can be kept to a device by nothing else: other devices it knows by the beginnings of their names only, and those
-    of devices to come cannot be told. ``addresses`` are those of each device at this moment.
-    """
-    if instance.source_interface is None:
-        return instance.listen
-    there = tuple(a for a in addresses.get(instance.source_interface, ()) if not instance.listen or a in instance.listen)
-    return there or NOWHERE
-
-
-def local_conf(plan: Plan, instance: InstancePlan, addresses: Mapping[str, Sequence[str]] | None = None) -> str:
-    """The ``local.conf`` of an instance: what is configured, one UDP port, no foreign paths, no self-update.
-
-    ``addresses`` is what :func:`bind_addresses` takes.
-    """
-    return json.dumps(_conf(plan, instance, addresses), indent=1) + "\n"
-
-
-def _conf(plan: Plan, instance: InstancePlan, addresses: Mapping[str, Sequence[str]] | None) -> dict[str, Any]:
-    conf: dict[str, Any] = {"settings": {}, "physical": {}, "virtual": {}}
-    for setting in instance.settings:
-        put(conf, setting.key, setting.value)
-    # From here on what no configuration may change.
-    conf["settings"] |= {
-        "primaryPort": instance.port,
-        "allowSecondaryPort": False,
-        "portMappingEnabled": False,
-        "softwareUpdate": "disable",
-        "cpuPinningEnabled": False,
-        "interfacePrefixBlacklist": list(TUNNEL_PREFIXES),
-        "allowManagementFrom": ["127.0.0.1/32", "::1/128"],
-    }
-    if instance.source_interface and follows_addresses(instance.engine):
-        conf["settings"]["interfaces"] = [instance.source_interface]
-        bind = instance.listen
-    else:
-        bind = bind_addresses(instance, addresses or {})
-    if bind:
-        conf["settings"]["bind"] = list(bind)
-    for prefix in plan.blacklist:
-        put(conf, ("physical", prefix, "blacklist"), True)
-    for peer in plan.peers:
-        if peer.instance == instance.number and peer.endpoints:
-            node = peer.identity.partition(":")[0]
-            put(conf, ("virtual", node, "try"), tuple(_slashed(endpoint(e)) for e in peer.endpoints))
-    return conf
-
-
 def _restart_digest(plan: Plan, instance: InstancePlan, files: HomeFiles) -> str:
     """Digest of all that the engine reads at its start alone: how it is called, the files of its home, and of
     ``local.conf`` what it does not read again.
 
     The addresses of a source interface are no part of it: whoever restarts an instance writes those of that moment.
     """
-    conf = without_live(_conf(plan, instance, None))
+    conf = without_live(make_conf(plan, instance, None))
     start = [instance.engine, str(instance.port), instance.source_interface or "", *instance.listen, json.dumps(conf, sort_keys=True)]
     digest = hashlib.sha256("\0".join(start).encode())
     for name, content in sorted({**files.have, **files.create, "local.conf": b""}.items()):
         digest.update(f"\0{name}\0{hashlib.sha256(content).hexdigest()}".encode())
     return digest.hexdigest()[:16]
-
-
-def _slashed(where: Endpoint) -> str:
-    """An endpoint as ``local.conf`` writes it."""
-    return f"{where.address}/{where.port}"
 
 
 def home_files(

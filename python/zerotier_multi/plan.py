@@ -24,7 +24,7 @@ class SettingPlan:
     """A setting of ``local.conf``: where it stands in it, from the outside in, and its value."""
 
     key: tuple[str, ...]
-    value: bool | int | str | tuple[str, ...]
+    value: bool | int | float | str | tuple[str, ...]
 
 
 @dataclass(frozen=True)

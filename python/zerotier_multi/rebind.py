@@ -11,7 +11,7 @@ from pathlib import Path
 
 from zerotier_multi.facts import device_addresses
 from zerotier_multi.files import write_atomic
-from zerotier_multi.homefiles import local_conf
+from zerotier_multi.local_conf import local_conf
 from zerotier_multi.hosts import read_hosts, with_hosts
 from zerotier_multi.plan import PlanError
 from zerotier_multi.plans import read_plan

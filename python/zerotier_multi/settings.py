@@ -20,9 +20,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from zerotier_multi.definition import Definition
+from zerotier_multi.definition import Definition, Node
+from zerotier_multi.values import address_and_port
 
-Value = bool | int | str | tuple[str, ...]
+Value = bool | int | float | str | tuple[str, ...]
 Key = tuple[str, ...]  # of nested objects in local.conf, from the outside in
 ANY = "*"  # the value of a tag node, in a path and in a key
 
@@ -36,12 +37,59 @@ class Setting:
     live: bool = False  # the engines take it while they run; otherwise they read it at the start alone
     lacks: str = ""  # what goes on after "needs zerotier-one, because ztnode …"
     when_set: bool = True
+    counted: bool = False  # instance K has the bundle's value + K - 1
+    convert: Callable[[str], Value] | None = None  # makes the value of the text; raises ValueError
+    since: tuple[int, ...] = ()  # version of zerotier-one that has it; older ones ignore it
 
 
+_POLICY = ("settings", "policies", ANY)
+_QUALITY = (*_POLICY, "linkQuality")
+_LINK = (*_POLICY, "links", ANY)
+_NO_BONDING = "has no bonding"
+_ONE_THREAD = "works with one thread"
+_ONE_PORT = "has one UDP port"
+_NO_RELAY = "has no TCP relay"
+_NO_MAPPING = "maps no ports"
+
+# By CLI path.
 SETTINGS = (
+    Setting("allow-mgmt-from", ("settings", "allowManagementFrom"), lacks="has an API for this router alone"),
+    Setting("bonding-policy", ("settings", "defaultBondingPolicy"), lacks=_NO_BONDING),
+    Setting("custom-policy * base-policy", (*_POLICY, "basePolicy"), lacks=_NO_BONDING),
+    Setting("custom-policy * down-delay", (*_POLICY, "downDelay"), lacks=_NO_BONDING),
+    Setting("custom-policy * failover-interval", (*_POLICY, "failoverInterval"), lacks=_NO_BONDING),
+    Setting("custom-policy * link-quality latency-weight", (*_QUALITY, "lat_weight"), lacks=_NO_BONDING, convert=float),
+    Setting("custom-policy * link-quality max-latency", (*_QUALITY, "lat_max"), lacks=_NO_BONDING),
+    Setting("custom-policy * link-quality max-variance", (*_QUALITY, "pdv_max"), lacks=_NO_BONDING),
+    Setting("custom-policy * link-quality variance-weight", (*_QUALITY, "pdv_weight"), lacks=_NO_BONDING, convert=float),
+    Setting("custom-policy * link-select-method", (*_POLICY, "linkSelectMethod"), lacks=_NO_BONDING),
+    Setting("custom-policy * links * capacity", (*_LINK, "capacity"), lacks=_NO_BONDING),
+    Setting("custom-policy * links * failover-to", (*_LINK, "failoverTo"), lacks=_NO_BONDING),
+    Setting("custom-policy * links * ip-pref", (*_LINK, "ipvPref"), lacks=_NO_BONDING, convert=int),
+    Setting("custom-policy * links * mode", (*_LINK, "mode"), lacks=_NO_BONDING),
+    Setting("custom-policy * up-delay", (*_POLICY, "upDelay"), lacks=_NO_BONDING),
+    Setting("disable-port-mapping", ("settings", "portMappingEnabled"), when_set=False),
+    Setting("disable-secondary-port", ("settings", "allowSecondaryPort"), when_set=False),
     Setting("disable-tcp-fallback", ("settings", "allowTcpFallbackRelay"), live=True, when_set=False),
-    Setting("force-tcp-relay", ("settings", "forceTcpRelay"), live=True, lacks="has no TCP relay"),
+    Setting("enable-metrics", ("settings", "enableMetrics"), lacks="writes no metrics", since=(1, 16, 1)),
+    Setting("enable-port-mapping", ("settings", "portMappingEnabled"), lacks=_NO_MAPPING),
+    Setting("encrypted-hello", ("settings", "encryptedHelloEnabled"), lacks="sends no encrypted HELLO", since=(1, 16, 0)),
+    Setting("force-tcp-relay", ("settings", "forceTcpRelay"), live=True, lacks=_NO_RELAY),
+    Setting("interface-blacklist", ("settings", "interfacePrefixBlacklist")),
+    Setting("low-bandwidth-mode", ("settings", "lowBandwidthMode"), lacks="has no mode of low bandwidth"),
+    Setting("multicore-options core-count", ("settings", "concurrency"), lacks=_ONE_THREAD),
+    Setting("multicore-options cpu-pinning", ("settings", "cpuPinningEnabled"), lacks=_ONE_THREAD),
+    Setting("multicore-options enabled", ("settings", "multicoreEnabled"), lacks=_ONE_THREAD),
+    Setting("network-config * blacklist", ("physical", ANY, "blacklist"), live=True),
+    Setting("network-config * mtu", ("physical", ANY, "mtu"), live=True),
+    Setting("network-config * trusted-path", ("physical", ANY, "trustedPathId"), live=True),
     Setting("offload disable", ("settings", "offloadDisable")),  # zerotier-one has none and ignores it
+    Setting("peer-config * blacklist", ("virtual", ANY, "blacklist"), live=True, lacks="knows no networks to avoid for a single node"),
+    Setting("peer-config * try", ("virtual", ANY, "try"), live=True, convert=address_and_port),
+    Setting("peer-specific-bonds * bonding-policy", ("settings", "peerSpecificBonds", ANY), lacks=_NO_BONDING),
+    Setting("secondary port", ("settings", "secondaryPort"), lacks=_ONE_PORT, counted=True),
+    Setting("tcp-relay", ("settings", "tcpFallbackRelay"), lacks=_NO_RELAY, convert=address_and_port),
+    Setting("tertiary port", ("settings", "tertiaryPort"), lacks=_NO_MAPPING, counted=True),
 )
 
 # What stands in local.conf in any case and is read again by both engines.
@@ -56,6 +104,10 @@ class Given:
     path: str
     key: Key
     value: Value
+
+    def for_instance(self, instance: int) -> Value:
+        """What an instance has of a bundle's value."""
+        return int(self.value) + instance - 1 if self.setting.counted and isinstance(self.value, int) else self.value
 
 
 def given_settings(
@@ -78,17 +130,29 @@ def given_settings(
             continue  # it cannot differ for one instance
         for path, tags, value in _configured(tree, words):
             try:
-                read = setting.when_set if node.valueless else _texts(value) if node.multi else node.read(str(value))
-            except ValueError:
-                wrong(path, str(value), node.remedy)
+                read = _value(setting, node, value)
+            except ValueError as error:
+                wrong(path, str(error.args[-1]), node.remedy)
                 continue
             rest = iter(tags)
             found.append(Given(setting, path, tuple(next(rest) if part == ANY else part for part in setting.key), read))
     return tuple(found)
 
 
-def _texts(value: str | list[str]) -> tuple[str, ...]:
-    return (value,) if isinstance(value, str) else tuple(value)
+def _value(setting: Setting, node: Node, value: Any) -> Value:
+    """Raises ValueError whose last argument is the text that is wrong."""
+    if node.valueless:
+        return setting.when_set
+    if node.multi:
+        return tuple(str(_converted(setting, node, text)) for text in ([value] if isinstance(value, str) else value))
+    return _converted(setting, node, str(value))
+
+
+def _converted(setting: Setting, node: Node, text: str) -> Value:
+    try:
+        return setting.convert(text) if setting.convert else node.read(text)
+    except ValueError as error:
+        raise ValueError(error, text) from None
 
 
 def _configured(tree: Any, words: list[str], path: str = "", tags: Key = ()) -> Iterator[tuple[str, Key, Any]]:

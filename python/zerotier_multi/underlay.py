@@ -7,7 +7,7 @@ import re
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
-from zerotier_multi.homefiles import TUNNEL_PREFIXES
+from zerotier_multi.local_conf import TUNNEL_PREFIXES
 from zerotier_multi.plan import Plan
 from zerotier_multi.transit import IPInterface, IPNetwork
 

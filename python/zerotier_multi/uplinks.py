@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from zerotier_multi import names
 from zerotier_multi.bundle import Bundle
 from zerotier_multi.errors import Problem
-from zerotier_multi.homefiles import TUNNEL_PREFIXES
+from zerotier_multi.local_conf import TUNNEL_PREFIXES
 
 
 def problems(bundle: Bundle, numbers: Sequence[int]) -> Iterable[Problem]:

@@ -63,6 +63,14 @@ def endpoint(text: str) -> Endpoint:
     return Endpoint(address, port(match[2] or match[4]))
 
 
+def address_and_port(text: str) -> str:
+    """``192.0.2.1/9993`` as ZeroTier writes it, in its shortest form. Raises ValueError."""
+    address, slash, number = text.partition("/")
+    if not slash:
+        raise ValueError(text)
+    return f"{ipaddress.ip_address(address)}/{port(number)}"
+
+
 # RFC 1123, and the underscore that some have; the last label is not a number, or it would be an address.
 _LABEL = r"[a-zA-Z0-9_]([a-zA-Z0-9_-]{0,61}[a-zA-Z0-9_])?"
 _NAME = re.compile(rf"(?=.{{1,253}}:)((?:{_LABEL}\.)*(?![0-9]+:){_LABEL}):([0-9]{{1,5}})")

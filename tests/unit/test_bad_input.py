@@ -25,7 +25,35 @@ def without(word: str) -> str:
     return "\n".join(line for line in EXAMPLE.splitlines() if not line.startswith(word))
 
 
+POLICY = "custom-policy fast base-policy active-backup\n"
 ALONE = [
+    ("a secondary port that is another's", EXAMPLE + "secondary port 9996",
+     f"{P} secondary port 9996: instance zt0/1 would use port 9996, as instance zt0/4 does; change one of the two ports"),
+    ("a secondary port beyond the last", EXAMPLE + "secondary port 65533",
+     f"{P} secondary port 65533: instance 4 would need port 65536, above 65535; set 65532 or lower, or run fewer instances"),
+    ("a secondary port that is switched off", EXAMPLE + "secondary port 20000\ndisable-secondary-port",
+     f"{P} disable-secondary-port conflicts with secondary port; delete one of them"),
+    ("port mapping off and on", EXAMPLE + "disable-port-mapping\nenable-port-mapping",
+     f"{P} disable-port-mapping conflicts with enable-port-mapping; delete one of them"),
+    ("a tertiary port for nothing", EXAMPLE + "tertiary port 20000",
+     f"{P} tertiary port is for port mapping; set enable-port-mapping or delete it"),
+    ("threads without their switch", EXAMPLE + "multicore-options core-count 4",
+     f"{P} multicore-options core-count requires several threads; set multicore-options enabled"),
+    ("a policy that there is not", EXAMPLE + "bonding-policy quick",
+     f"{P} bonding-policy quick is no policy that is built in or configured; set a custom-policy of this name or one of none, "
+     "active-backup, broadcast, balance-rr, balance-xor, balance-aware"),
+    ("a policy that another has the name of", EXAMPLE + POLICY.replace("fast", "broadcast"),
+     f"{P} custom-policy broadcast has the name of a policy that is built in; choose another name"),
+    ("a policy that is based on nothing", EXAMPLE + "custom-policy fast up-delay 100",
+     f"{P} custom-policy fast base-policy is missing; set the policy that this one is based on"),
+    ("weights that are not one", EXAMPLE + POLICY + "custom-policy fast link-quality latency-weight 0.3\ncustom-policy fast link-quality variance-weight 0.3",
+     f"{P} custom-policy fast link-quality has weights with the sum 0.6; make it 1, or set only one of them"),
+    ("a spare with a spare", EXAMPLE + POLICY + "custom-policy fast links eth0 failover-to eth1\ncustom-policy fast links eth1 mode spare",
+     f"{P} custom-policy fast links eth0 failover-to eth1 is for primary links; set mode primary or delete it"),
+    ("a spare that is no link", EXAMPLE + POLICY + "custom-policy fast links eth0 mode primary\ncustom-policy fast links eth0 failover-to eth1",
+     f"{P} custom-policy fast links eth0 failover-to eth1 is not another link of this policy; set one of them"),
+    ("bonding by way of TCP", EXAMPLE + "bonding-policy broadcast\nforce-tcp-relay",
+     f"{P} force-tcp-relay conflicts with bonding, which needs UDP; delete one of them"),
     ("no network id", without("network-id"),
      f"{P} network-id is missing; set the 16 hexadecimal digits of the network"),
     ("no network id for one instance", without("network-id") + "\n" + "".join(f"\ninstance {k} network-id 8056c2e21c000001" for k in (1, 2, 4)),
@@ -185,6 +213,8 @@ def test_two_bundles_in_two_vrfs_may_have_the_same_addresses() -> None:
         ({"instances": "0"}, f"{P} instances 0: instances must be auto or 1 to 32"),
         ({"transit": {"prefix": ["10.14.0.1/28"]}}, f"{P} transit prefix 10.14.0.1/28: give a prefix without host bits, such as 10.14.0.0/28"),
         ({"transit": {"subnet-length": ["40"]}}, f"{P} transit subnet-length 40: subnet length must be 8 to 30 (IPv4) or 64 to 126 (IPv6)"),
+        ({"tcp-relay": "192.0.2.1/99999"}, f"{P} tcp-relay 192.0.2.1/99999: give an IP address and a port, such as 192.0.2.1/9993"),
+        ({"peer-config": {"0123456789": {"try": ["192.0.2.1/9993", "192.0.2.2"]}}}, f"{P} peer-config 0123456789 try 192.0.2.2: give an IP address and a port, such as 192.0.2.1/9993"),
         ({"remote": {"R2": {"instance": {"1": {"endpoint": ["192.0.2:1"]}}}}}, f"{P} remote R2 instance 1 endpoint 192.0.2:1: give address or name and port, such as 192.0.2.1:9993, [2001:db8::1]:9993 or r2.example.org:9993"),
     ],
 )  # fmt: skip
@@ -205,6 +235,26 @@ def test_warnings() -> None:
     tree = configured(EXAMPLE.replace("instances 4", "instances 6").replace("/28", "/27") + "controller-free\ninstance 8 port 9")
     texts = warnings(parse_bundle("zt0", tree["zt0"]), BOX)
     assert [t.partition(":")[0] for t in texts] == [f"{P} instances", f"{P} instance 8", f"{P} remote R2"]
+
+
+@pytest.mark.parametrize(
+    ("lines", "warning"),
+    [
+        ("enable-port-mapping", "enable-port-mapping: 4 instances ask the NAT for ports, which some routers confuse; endpoints and forwarded ports are safer"),
+        ("instances 1\nenable-port-mapping", None),
+        ("multicore-options enabled\nmulticore-options cpu-pinning\ncpu affinity none",
+         "multicore-options cpu-pinning: the threads of all 4 instances are pinned to the same first CPUs"),
+        ("multicore-options enabled",
+         "multicore-options enabled: an instance is pinned to a single CPU, which its threads share; set cpu affinity none"),
+        ("multicore-options enabled\ncpu affinity none", None),
+        ("network-config 192.0.2.0/24 trusted-path 7",
+         "network-config 192.0.2.0/24 trusted-path 7: traffic over this network is neither encrypted nor authenticated"),
+        ("encrypted-hello", "encrypted-hello: zerotier-one 1.14.1 ignores it; it needs 1.16.0 or newer"),
+    ],
+)  # fmt: skip
+def test_a_setting_that_works_against_the_rest_is_warned_of(lines: str, warning: str | None) -> None:
+    parsed = parse_bundle("zt0", configured(EXAMPLE + lines)["zt0"])
+    assert warnings(parsed, replace(BOX, zerotier_one=(1, 14, 1))) == ([f"{P} {warning}"] if warning else [])
 
 
 def test_an_uplink_may_come_later_than_the_configuration() -> None:

@@ -13,7 +13,8 @@ import pytest
 from tests.configuration import EXAMPLE, bundle
 from zerotier_multi.checks import MAX_CONTROLLER_FREE_REMOTES
 from zerotier_multi.cpu import Cpu
-from zerotier_multi.homefiles import home_files, local_conf
+from zerotier_multi.homefiles import home_files
+from zerotier_multi.local_conf import local_conf
 from zerotier_multi.homes import home_fault, make_home, own_identity, sync_home
 from zerotier_multi.identity import PublicIdentity, mac_on_network
 from zerotier_multi.planet import is_our_moon, is_our_planet, make_moon, make_network_config, make_planet, moon_file

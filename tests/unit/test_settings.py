@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,7 +13,8 @@ from tests.configuration import EXAMPLE, bundle
 from zerotier_multi.cpu import Cpu
 from zerotier_multi.definition import Node, definition
 from zerotier_multi.engine_choice import choose_engine, engine_problems
-from zerotier_multi.homefiles import home_files, local_conf
+from zerotier_multi.homefiles import home_files
+from zerotier_multi.local_conf import TUNNEL_PREFIXES, local_conf
 from zerotier_multi.plan import Plan, SettingPlan, from_json, to_json
 from zerotier_multi.planner import make_plan
 from zerotier_multi.settings import ANY, SETTINGS, Given, Key, Setting, Value, given_settings, put, without_live
@@ -19,7 +22,24 @@ from zerotier_multi.settings import ANY, SETTINGS, Given, Key, Setting, Value, g
 CPUS = tuple(Cpu(n, n) for n in range(4))
 ENGINES = {"zerotier-one": "/sbin/zerotier-one", "ztnode": "/sbin/ztnode"}
 # Lines that set a row whose value the definition gives no sample of: path -> line below the bundle.
-SAMPLES: dict[str, str] = {"offload disable": "offload disable uso"}
+SAMPLES = {
+    "allow-mgmt-from": "allow-mgmt-from 192.0.2.0/24",
+    "bonding-policy": "bonding-policy active-backup",
+    "custom-policy * base-policy": "custom-policy fast base-policy balance-rr",
+    "custom-policy * link-quality latency-weight": "custom-policy fast link-quality latency-weight 0.25",
+    "custom-policy * link-quality variance-weight": "custom-policy fast link-quality variance-weight 0.25",
+    "custom-policy * link-select-method": "custom-policy fast link-select-method better",
+    "custom-policy * links * failover-to": "custom-policy fast links eth1 failover-to eth0",
+    "custom-policy * links * ip-pref": "custom-policy fast links eth0 ip-pref 64",
+    "custom-policy * links * mode": "custom-policy fast links eth0 mode primary",
+    "interface-blacklist": "interface-blacklist eth3",
+    "offload disable": "offload disable uso",
+    "peer-config * blacklist": "peer-config 0123456789 blacklist 192.0.2.0/24",
+    "peer-config * try": "peer-config 0123456789 try 192.0.2.1/9993",
+    "peer-specific-bonds * bonding-policy": "peer-specific-bonds 0123456789 bonding-policy broadcast",
+    "tcp-relay": "tcp-relay 192.0.2.9/443",
+}
+TAGS = {"custom-policy": "fast", "links": "eth0", "network-config": "192.0.2.0/24"}  # of paths that have no sample
 
 
 def line_of(setting: Setting) -> str:
@@ -27,7 +47,9 @@ def line_of(setting: Setting) -> str:
     node = definition()[setting.path.replace(f"{ANY} ", "")]
     if setting.path in SAMPLES:
         return SAMPLES[setting.path]
-    return setting.path if node.valueless else f"{setting.path} {node.ranges[0][1]}"
+    words = setting.path.split()
+    path = " ".join(TAGS[words[n - 1]] if word == ANY else word for n, word in enumerate(words))
+    return path if node.valueless else f"{path} {node.ranges[0][1] - (100 if setting.counted else 0)}"
 
 
 def plan_of(text: str) -> Plan:
@@ -49,10 +71,18 @@ def test_a_row_goes_from_the_cli_to_local_conf(setting: Setting) -> None:
     value: Any = conf_of(plan)
     for part in given.key:
         value = value[part]
-    assert value == (list(given.value) if isinstance(given.value, tuple) else given.value)
+    assert (value[-len(given.value) :] == list(given.value)) if isinstance(given.value, tuple) else value == given.value
     assert from_json(to_json(plan)) == plan
-    assert (digest_of(plan) == digest_of(plan_of(""))) is setting.live
+    default = setting.path in ("disable-port-mapping", "disable-secondary-port")
+    assert (digest_of(plan) == digest_of(plan_of(""))) is (setting.live or default)
     assert given.path in line_of(setting)
+
+
+@pytest.mark.parametrize("setting", SETTINGS, ids=lambda setting: setting.path)
+def test_a_row_has_its_line_in_the_table_of_the_docs(setting: Setting) -> None:
+    table = (Path(__file__).parents[2] / "docs/local-conf.md").read_text()
+    key = ".".join("NAME" if part == ANY else part for part in setting.key)
+    assert re.search(rf"^\| `{re.escape(key)}` +\| .*`{re.escape(setting.path)}`.* \| .* \| .* \|$", table, re.M)
 
 
 @pytest.mark.parametrize("setting", SETTINGS, ids=lambda setting: setting.path)
@@ -68,9 +98,57 @@ def test_an_engine_that_lacks_it_is_not_taken(setting: Setting) -> None:
         assert choice and choice.program == "/sbin/ztnode" and refused == []
 
 
-def test_without_settings_local_conf_has_ours_alone() -> None:
-    settings = conf_of(plan_of(""))["settings"]
-    assert {setting.key[-1] for setting in SETTINGS}.isdisjoint(settings)
+def test_without_settings_local_conf_has_what_every_instance_needs() -> None:
+    assert conf_of(plan_of(""), 2)["settings"] == {
+        "primaryPort": 9994,
+        "allowSecondaryPort": False,
+        "portMappingEnabled": False,
+        "softwareUpdate": "disable",
+        "cpuPinningEnabled": False,
+        "interfacePrefixBlacklist": list(TUNNEL_PREFIXES),
+        "allowManagementFrom": ["127.0.0.1/32", "::1/128"],
+    }
+
+
+def test_a_counted_port_is_one_more_for_each_instance() -> None:
+    plan = plan_of("secondary port 20000")
+    assert [conf_of(plan, k)["settings"]["secondaryPort"] for k in (1, 2, 4)] == [20000, 20001, 20003]
+    assert conf_of(plan)["settings"]["allowSecondaryPort"] is True
+
+
+def test_lists_are_added_to_what_every_instance_needs() -> None:
+    conf = conf_of(plan_of("interface-blacklist eth3\nallow-mgmt-from 192.0.2.0/24"))["settings"]
+    assert conf["interfacePrefixBlacklist"] == [*TUNNEL_PREFIXES, "eth3"]
+    assert conf["allowManagementFrom"] == ["127.0.0.1/32", "::1/128", "192.0.2.0/24"]
+
+
+def test_tries_of_a_remote_go_before_those_that_are_configured_for_its_node() -> None:
+    key = "ab" * 64
+    plan = plan_of(f"""controller-free
+remote R2 instance 1 identity 0123456789:0:{key}
+remote R2 instance 1 endpoint 192.0.2.1:9993
+peer-config 0123456789 try 198.51.100.1/9993
+""")
+    assert conf_of(plan)["virtual"] == {"0123456789": {"try": ["192.0.2.1/9993", "198.51.100.1/9993"]}}
+
+
+@pytest.mark.parametrize(
+    ("lines", "quality"),
+    [
+        ("max-latency 80", {"lat_max": 80, "pdv_max": 100, "lat_weight": 0.5, "pdv_weight": 0.5}),
+        ("latency-weight 0.3", {"lat_max": 500, "pdv_max": 100, "lat_weight": 0.3, "pdv_weight": 0.7}),
+        ("variance-weight 1.0", {"lat_max": 500, "pdv_max": 100, "lat_weight": 0.0, "pdv_weight": 1.0}),
+    ],
+)
+def test_a_link_quality_has_the_eight_values_that_zerotier_one_reads(lines: str, quality: dict[str, float]) -> None:
+    policy = "custom-policy fast base-policy balance-aware\ncustom-policy fast link-quality "
+    made = conf_of(plan_of(policy + lines))["settings"]["policies"]["fast"]["linkQuality"]
+    assert made == {"plr_max": 1.0, "per_max": 1.0, "plr_weight": 0.0, "per_weight": 0.0, **quality}
+
+
+def test_the_link_selection_has_both_its_names() -> None:
+    policy = conf_of(plan_of("custom-policy fast link-select-method better"))["settings"]["policies"]["fast"]
+    assert policy == {"linkSelectMethod": "better", "activeReselect": "better"}
 
 
 # -- the machinery, with rows of every kind

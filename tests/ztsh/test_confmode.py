@@ -78,7 +78,7 @@ def test_what_is_wrong_is_said_in_vyos_words_and_changes_nothing(places: Path, l
 
 def test_words_may_be_cut_short_but_not_so_that_two_fit(places: Path) -> None:
     conf = mode()
-    do(conf, "se inter zer zt0 desc 'a b'", "set int zer zt0 network 8056c2e21c000001")
+    do(conf, "se inter zer zt0 desc 'a b'", "set int zer zt0 network-i 8056c2e21c000001")
     assert do(conf, "show").splitlines()[2] == "+        description \"a b\""
     assert refused(conf, f"set {ZT} inst 1").startswith(f"Configuration path: {ZT} [inst] is ambiguous")
     assert refused(conf, "co").startswith("Ambiguous command: [co]")

@@ -17,7 +17,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from zerotier_multi.engine_choice import follows_addresses
-from zerotier_multi.homefiles import TUNNEL_PREFIXES
+from zerotier_multi.local_conf import TUNNEL_PREFIXES
 from zerotier_multi.names import is_our_device
 from zerotier_multi.pathd.probe.prober import Silence
 from zerotier_multi.plan import InstancePlan, Plan
