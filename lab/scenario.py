@@ -75,9 +75,18 @@ def identity_lines(router: Router, instances: int, *, bundle: int = 0, endpoints
     )
 
 
-def introduce(routers: Sequence[Router], instances: int, *, bundle: int = 0, endpoints: str = "46") -> None:
-    """Pass every router's identities to the others, as their operators would."""
-    lines = {r.name: identity_lines(r, instances, bundle=bundle, endpoints=endpoints) for r in routers}
+def invite_line(router: Router, instances: int, *, bundle: int = 0) -> str:
+    """The same as one line."""
+    show_identity(router, instances, bundle=bundle)
+    return router.run(["ztsh", "show", "zerotier", f"zt{bundle}", "invite"]).stdout
+
+
+def introduce(routers: Sequence[Router], instances: int, *, bundle: int = 0, endpoints: str = "46", invites: bool = False) -> None:
+    """Pass every router's identities to the others, as their operators would, line by line or by invites."""
+    if invites:
+        lines = {r.name: invite_line(r, instances, bundle=bundle) for r in routers}
+    else:
+        lines = {r.name: identity_lines(r, instances, bundle=bundle, endpoints=endpoints) for r in routers}
     for router in routers:
         router.must_configure("".join(text for name, text in lines.items() if name != router.name))
 
@@ -109,12 +118,12 @@ def reach(router: Router, source: str, target: str, timeout: float = 20.0) -> No
 
 def connect(routers: Sequence[Router], instances: int, **options: Any) -> None:
     """From booted routers to a link that carries traffic over all its paths."""
-    endpoints = options.pop("endpoints", "46")
+    endpoints, invites = options.pop("endpoints", "46"), options.pop("invites", False)
     families = options.get("families", (4,))
     bundle = options.get("bundle", 0)
     for router in routers:
         router.must_configure(example(router, [r for r in routers if r is not router], instances, **options))
-    introduce(routers, instances, bundle=bundle, endpoints=endpoints)
+    introduce(routers, instances, bundle=bundle, endpoints=endpoints, invites=invites)
     per_path = {p.count(":") > 0 for p in options.get("transit", ("10.14.0.0/28",))}
     wait_paths(routers, instances * (len(routers) - 1) * len(per_path), bundle=bundle)
     for router in routers:

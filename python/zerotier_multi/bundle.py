@@ -34,6 +34,7 @@ class Remote:
     prefixes: tuple[IPNetwork, ...] = ()
     instances: Mapping[int, RemoteInstance] = field(default_factory=dict)
     disabled: bool = False
+    network: str | None = None  # of the router whose invite it is
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from zerotier_multi.cpu import parse_cpu_list
 from zerotier_multi.definition import Definition, Node, definition
 from zerotier_multi.errors import Problem, refuse_if_any
 from zerotier_multi.identity import PublicIdentity
+from zerotier_multi.invite import Invite, InvitedInstance, decode
 from zerotier_multi.settings import Given, given_settings
 from zerotier_multi.transit import DEFAULT_LENGTH, Transit
 from zerotier_multi.values import Endpoint, NamedEndpoint, any_endpoint, network_id, shown
@@ -191,20 +192,37 @@ def _transits(reader: _Reader) -> tuple[Transit, ...]:
     return tuple(Transit(prefix, lengths[prefix.version]) for prefix in sorted(prefixes, key=lambda p: p.version))
 
 
-def _remote_instance(reader: _Reader) -> RemoteInstance:
-    endpoints = reader.many("endpoint", any_endpoint)
+def _remote_instance(reader: _Reader, invited: InvitedInstance | None) -> RemoteInstance:
+    """What is configured goes before what an invite says."""
+    endpoints = reader.many("endpoint", any_endpoint) or (invited.endpoints if invited else ())
     return RemoteInstance(
-        identity=reader.one("identity", PublicIdentity.parse),
+        identity=reader.one("identity", PublicIdentity.parse) or (invited.identity if invited else None),
         endpoints=tuple(e for e in endpoints if isinstance(e, Endpoint)),
         named=tuple(e for e in endpoints if isinstance(e, NamedEndpoint)),
     )
 
 
 def _remote(name: str, reader: _Reader) -> Remote:
+    invite = _invite(reader)
+    instances = {k: RemoteInstance(one.identity, one.endpoints) for k, one in invite.instances.items()} if invite else {}
+    for tag, below in reader.tags("instance"):
+        instances[int(tag)] = _remote_instance(below, invite.instances.get(int(tag)) if invite else None)
     return Remote(
         name,
-        site=reader.number("site"),
-        prefixes=reader.many("prefix", ipaddress.ip_network),
-        instances={int(tag): _remote_instance(below) for tag, below in reader.tags("instance")},
+        site=reader.number("site") or (invite.site if invite else None),
+        prefixes=tuple(dict.fromkeys((*reader.many("prefix", ipaddress.ip_network), *(invite.prefixes if invite else ())))),
+        instances=instances,
         disabled=reader.has("disable"),
+        network=invite.network if invite else None,
     )
+
+
+def _invite(reader: _Reader) -> Invite | None:
+    text: str | None = reader.tree.get("invite")
+    if text is None:
+        return None
+    try:
+        return decode(text)
+    except ValueError as error:
+        reader.problem(f"invite {shown(text)}", str(error))
+        return None

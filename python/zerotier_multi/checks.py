@@ -141,6 +141,11 @@ def _remotes(bundle: Bundle) -> Iterable[Problem]:
             continue
         where = f"{bundle.path} remote {remote.name}"
         yield from _site(bundle, remote, where, sites)
+        own = {network for k in remote.instances if (network := bundle.network(k))}
+        if remote.network and own and own != {remote.network}:
+            yield Problem(
+                f"{where} invite", f"is for network {remote.network}, but {bundle.name} is on {min(own)}; set the same network-id on both routers"
+            )
         if not remote.prefixes:
             yield Problem(f"{where} prefix", "is missing; set at least one prefix behind this remote")
         for prefix in remote.prefixes:

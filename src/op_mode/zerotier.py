@@ -63,6 +63,16 @@ def show_identity(raw: bool, bundle: str, name: typing.Optional[str], everything
     return _ask(api.identities, raw, bundle, name, everything)
 
 
+def show_invite(raw: bool, bundle: str, name: typing.Optional[str], everything: bool, qr: bool):
+    """One set line that makes this router known to the other one"""
+    return _ask(api.invite, raw, bundle, name, everything, qr)
+
+
+def show_remotes(raw: bool, bundle: str):
+    """What is known of the remotes"""
+    return _ask(api.remotes, raw, bundle)
+
+
 def show_interfaces(raw: bool, bundle: typing.Optional[str], detail: bool, statistics: bool):
     """Network devices of the bundles"""
     return _ask(api.interfaces, raw, bundle, detail, statistics)

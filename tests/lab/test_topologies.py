@@ -29,9 +29,12 @@ def test_ipv6_transit_over_an_ipv6_underlay(fresh: Lab, connected: Callable[...,
     assert sorted(n["gateway"] for n in nexthops) == ["2001:db8:14::2", "2001:db8:14::6"]
 
 
-def test_dual_stack(fresh: Lab, connected: Callable[..., None]) -> None:
+def test_dual_stack_by_invites(fresh: Lab, connected: Callable[..., None]) -> None:
     routers = fresh.add_routers(["R1", "R2"])
-    connected(routers, 2, transit=("10.14.0.0/29", "2001:db8:14::/124"), families=(4, 6))
+    connected(routers, 2, transit=("10.14.0.0/29", "2001:db8:14::/124"), families=(4, 6), invites=True)
+    (remote,) = routers[0].json(["/usr/libexec/vyos/op_mode/zerotier.py", "show_remotes", "--bundle", "zt0", "--raw"])["remotes"]
+    assert remote["name"] == "R2" and {loopback(routers[1]) + "/32", loopback6(routers[1]) + "/128"} == set(remote["prefixes"])
+    assert {entry["node"] for entry in remote["instances"]} and all(entry["endpoints"] for entry in remote["instances"])
 
 
 def test_three_routers(fresh: Lab, connected: Callable[..., None]) -> None:

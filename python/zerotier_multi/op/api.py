@@ -8,6 +8,8 @@ from typing import Any
 from zerotier_multi import names
 from zerotier_multi.op import balance as balances
 from zerotier_multi.op import commands, data, identity, text
+from zerotier_multi.op import invite as invites
+from zerotier_multi.op import remotes as remote_data
 from zerotier_multi.op import routes as route_data
 from zerotier_multi.op.errors import WrongValue
 from zerotier_multi.op.gather import plan_of, require_root, snapshot
@@ -75,15 +77,38 @@ def identities(raw: bool, bundle: str, name: str | None, everything: bool = Fals
 
     ``everything`` adds addresses that are left out for being private or a LAN's.
     """
+    known = _own_name(bundle, name, "identity")
+    found = identity.identity_data(plan_of(bundle), published_plans(), everything)
+    return found if raw else identity.identity_commands(found, known)
+
+
+def invite(raw: bool, bundle: str, name: str | None, everything: bool = False, qr: bool = False) -> Answer:
+    """The same as one command; ``qr`` adds a QR code of it."""
+    known, wanted = _own_name(bundle, name, "invite"), plan_of(bundle)
+    found = identity.identity_data(wanted, published_plans(), everything)
+    made = invites.invite_data(wanted, found, known)
+    if raw:
+        return made
+    command = str(made["command"])
+    return "\n".join([command, *identity.remarks(found, "invite"), *([invites.qr_code(command)] if qr else [])])
+
+
+def _own_name(bundle: str, name: str | None, word: str) -> str:
+    """What another router calls this one: as given, or the host name. Raises :class:`WrongValue`."""
     known = name if name is not None else socket.gethostname()
     if not names.REMOTE_RE.fullmatch(known):
         raise WrongValue(
-            f"identity name {shown(known)} cannot be the name of a remote: use letters, digits, -, _ and . (at most 63)"
+            f"{word} name {shown(known)} cannot be the name of a remote: use letters, digits, -, _ and . (at most 63)"
             if name is not None
-            else f"the host name {shown(known)} cannot be the name of a remote; give a name: show zerotier {shown(bundle)} identity name R1"
+            else f"the host name {shown(known)} cannot be the name of a remote; give a name: show zerotier {shown(bundle)} {word} name R1"
         )
-    found = identity.identity_data(plan_of(bundle), published_plans(), everything)
-    return found if raw else identity.identity_commands(found, known)
+    return known
+
+
+def remotes(raw: bool, bundle: str) -> Answer:
+    """What the configuration says of the remotes, invites read."""
+    found = remote_data.remotes_data(plan_of(bundle))
+    return found if raw else remote_data.remotes_text(found)
 
 
 def interfaces(raw: bool, bundle: str | None, detail: bool, statistics: bool) -> Answer:

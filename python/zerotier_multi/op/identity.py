@@ -123,10 +123,11 @@ def identity_commands(data: Mapping[str, Any], name: str) -> str:
         lines += [f"{base} endpoint {endpoint}" for endpoint in entry["endpoints"]]
     if not lines:
         return f"No instance of {bundle} has an identity yet."
-    return "\n".join([*lines, *_remarks(data)])
+    return "\n".join([*lines, *remarks(data)])
 
 
-def _remarks(data: Mapping[str, Any]) -> Iterable[str]:
+def remarks(data: Mapping[str, Any], word: str = "identity") -> Iterable[str]:
+    """What is missing, as lines that conf mode leaves alone; ``word`` is the command that prints them."""
     silent = [str(entry["instance"]) for entry in data["instances"] if not entry["answers"]]
     if silent:
         yield f"# Instance {', '.join(silent)} of {data['bundle']} does not answer yet, so its endpoints are missing"
@@ -134,4 +135,4 @@ def _remarks(data: Mapping[str, Any]) -> Iterable[str]:
     for address, reason, _on_request in sorted(left_out):
         yield f"# Left out: {address} ({reason})"
     if any(on_request for _address, _reason, on_request in left_out):
-        yield f"# To include them: show zerotier {data['bundle']} identity all"
+        yield f"# To include them: show zerotier {data['bundle']} {word} all"

@@ -1,0 +1,70 @@
+"""``show zerotier ztN invite``: one line that makes this router known to another one."""
+
+from __future__ import annotations
+
+import ipaddress
+import shutil
+import subprocess
+from collections.abc import Mapping
+from typing import Any
+
+from zerotier_multi.identity import PublicIdentity
+from zerotier_multi.invite import Invite, InvitedInstance, encode
+from zerotier_multi.op.errors import Unavailable
+from zerotier_multi.plan import Plan
+from zerotier_multi.values import Endpoint, endpoint
+
+MAX_ENDPOINTS = 8  # of an instance; a router with more addresses keeps its line short enough for a terminal
+
+
+def invite_data(plan: Plan, identities: Mapping[str, Any], name: str) -> dict[str, Any]:
+    """The invite as data; ``identities`` is what :func:`op.identity.identity_data` gives. Raises :class:`Unavailable`."""
+    if not plan.controller_free:
+        raise Unavailable(f"{plan.bundle} has a controller, which makes its members known; invites are for controller-free")
+    transit = next((address for instance in plan.instances for address in instance.transit), None)
+    if transit is None:
+        raise Unavailable(f"{plan.bundle} has no site; set interfaces zerotier {plan.bundle} transit prefix and site")
+    if not identities["instances"]:
+        raise Unavailable(f"no instance of {plan.bundle} has an identity yet; try again in a few seconds")
+    made = Invite(
+        site=site_of(transit),
+        network=_only({instance.network_id for instance in plan.instances}),
+        prefixes=tuple(ipaddress.ip_network(ipaddress.ip_interface(address).ip) for address in plan.addresses),
+        instances={entry["instance"]: _instance(entry) for entry in identities["instances"]},
+    )
+    word = encode(made)
+    return {
+        "schema": 1,
+        "bundle": plan.bundle,
+        "name": name,
+        "site": made.site,
+        "prefixes": [str(prefix) for prefix in made.prefixes],
+        "invite": word,
+        "command": f"set interfaces zerotier {plan.bundle} remote {name} invite {word}",
+    }
+
+
+def site_of(transit: str) -> int:
+    """The host number of an address in its transit subnet."""
+    interface = ipaddress.ip_interface(transit)
+    return int(interface.ip) - int(interface.network.network_address)
+
+
+def _only(networks: set[str]) -> str | None:
+    return next(iter(networks)) if len(networks) == 1 else None
+
+
+def _instance(entry: Mapping[str, Any]) -> InvitedInstance:
+    endpoints: list[Endpoint] = [endpoint(text) for text in entry["endpoints"]]
+    return InvitedInstance(PublicIdentity.parse(entry["identity"]), tuple(endpoints[:MAX_ENDPOINTS]))
+
+
+def qr_code(text: str) -> str:
+    """A text as a QR code for a terminal, by qrencode. Raises :class:`Unavailable` where that is not installed."""
+    program = shutil.which("qrencode")
+    if program is None:
+        raise Unavailable("a QR code needs the program qrencode; install it with: apt install qrencode")
+    done = subprocess.run([program, "-t", "ANSIUTF8", "-o", "-"], input=text, capture_output=True, text=True, timeout=10, check=False)
+    if done.returncode:
+        raise Unavailable(f"qrencode failed: {(done.stderr.strip().splitlines() or ['no reason given'])[0]}")
+    return done.stdout.rstrip("\n")

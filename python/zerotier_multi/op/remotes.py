@@ -1,0 +1,51 @@
+"""``show zerotier ztN remotes``: what the configuration says of each remote, with what its invite brings."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from zerotier_multi.op.table import clean, dash, table
+from zerotier_multi.plan import Plan
+
+
+def remotes_data(plan: Plan) -> dict[str, Any]:
+    """The remotes as data; in the order of the configuration."""
+    names = dict.fromkeys([path.remote for path in plan.paths] + [group.remote for group in plan.groups])
+    groups = {group.group_id: group.remote for group in plan.groups}
+    return {
+        "schema": 1,
+        "bundle": plan.bundle,
+        "remotes": [
+            {
+                "name": name,
+                "prefixes": [route.prefix for route in plan.routes if groups.get(route.group_id) == name],
+                "instances": [
+                    {
+                        "instance": path.instance,
+                        "via": path.via,
+                        "node": next((p.identity[:10] for p in plan.peers if (p.remote, p.instance) == (name, path.instance)), None),
+                        "endpoints": [e for p in plan.peers if (p.remote, p.instance) == (name, path.instance) for e in p.endpoints],
+                    }
+                    for path in plan.paths
+                    if path.remote == name
+                ],
+            }
+            for name in names
+        ],
+    }
+
+
+def remotes_text(data: Mapping[str, Any]) -> str:
+    """The remotes as text."""
+    if not data["remotes"]:
+        return f"{data['bundle']} has no remotes."
+    blocks = []
+    for remote in data["remotes"]:
+        rows = [
+            [str(entry["instance"]), dash(entry["node"]), entry["via"], " ".join(entry["endpoints"]) or "-"]
+            for entry in remote["instances"]
+        ]
+        head = f"Remote {clean(remote['name'])}: {', '.join(remote['prefixes']) or 'no prefixes'}"
+        blocks.append("\n".join([head, table(["Nr", "Node", "Next hop", "Endpoints"], rows, "rlll") if rows else "No identity yet."]))
+    return "\n\n".join(blocks)
