@@ -94,6 +94,11 @@ def generate_identity(raw: bool):
     return found if raw else actions.identity_text(found)
 
 
+def generate_import(raw: bool, path: str):
+    """Set lines for what runs ZeroTier elsewhere"""
+    return _ask(api.imported, raw, path)
+
+
 if __name__ == '__main__':
     try:
         res = vyos.opmode.run(sys.modules[__name__])

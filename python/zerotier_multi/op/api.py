@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import socket
+from pathlib import Path
 from typing import Any
 
 from zerotier_multi import names
+from zerotier_multi.importing import lines as importing
+from zerotier_multi.importing.process import ImportProblem
 from zerotier_multi.op import balance as balances
 from zerotier_multi.op import commands, data, identity, text
 from zerotier_multi.op import invite as invites
@@ -109,6 +112,19 @@ def remotes(raw: bool, bundle: str) -> Answer:
     """What the configuration says of the remotes, invites read."""
     found = remote_data.remotes_data(plan_of(bundle))
     return found if raw else remote_data.remotes_text(found)
+
+
+def imported(raw: bool, path: str) -> Answer:
+    """The commands for what runs ZeroTier elsewhere: a home, a directory of homes, or a configuration."""
+    require_root()
+    try:
+        found = importing.commands(importing.read_source(Path(path)))
+    except ImportProblem as problem:
+        raise WrongValue(str(problem)) from None
+    if not raw:
+        return "\n".join(found)
+    remarks = [line.removeprefix("# ") for line in found if line.startswith("#")]
+    return {"schema": 1, "commands": [line for line in found if not line.startswith("#")], "remarks": remarks}
 
 
 def interfaces(raw: bool, bundle: str | None, detail: bool, statistics: bool) -> Answer:

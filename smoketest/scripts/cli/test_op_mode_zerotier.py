@@ -11,6 +11,7 @@ import os
 import pty
 import re
 import select
+import shutil
 import signal
 import subprocess
 import time
@@ -25,7 +26,8 @@ plan = '/run/zerotier-multi/zt0.json'
 # VyOS's own, where the nodes are known to it; the package's, which they are copies of, on Debian
 templates = ['/opt/vyatta/share/vyatta-op/templates', '/usr/share/zerotier-multi/templates/op']
 op_scripts = '/usr/libexec/vyos/op_mode'
-values = {'zerotier': 'zt0', 'instance': '1', 'name': 'R1'}
+home = '/run/zerotier-smoketest'  # of a zerotier-one, to import
+values = {'zerotier': 'zt0', 'instance': '1', 'name': 'R1', 'import': home}
 # What README.md configures (a unit test compares)
 example = [
     'set interfaces zerotier zt0 instances 4',
@@ -118,6 +120,14 @@ class ZeroTierOpModeTest(VyOSUnitTestSHIM.TestCase):
         # The tests may run on a live router: what is configured comes back at the end
         cls.cli_delete(cls, base_path)
         cls.cli_commit(cls)
+        os.makedirs(f'{home}/networks.d', exist_ok=True)
+        with open(f'{home}/networks.d/8056c2e21c000001.conf', 'w'):
+            pass
+
+    @classmethod
+    def tearDownClass(cls):
+        shutil.rmtree(home)
+        super().tearDownClass()
 
     def tearDown(self):
         self.cli_delete(base_path)

@@ -1,0 +1,77 @@
+"""Homes of zerotier-one: ``/var/lib/zerotier-one``, or a directory that holds several."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import replace
+from pathlib import Path
+
+from zerotier_multi.importing.process import ImportProblem, Process, of_local_conf
+
+MOST = 1 << 20  # bytes of a file
+_NETWORK = re.compile(r"([0-9a-f]{16})\.conf")
+_PARTS = ("identity.public", "identity.secret", "local.conf", "networks.d", "zerotier-one.port")
+
+
+def is_home(path: Path) -> bool:
+    """Whether a directory is a home."""
+    return any((path / part).exists() for part in _PARTS)
+
+
+def read_homes(path: Path) -> list[Process]:
+    """The home that ``path`` is, or those below it, in the order of their names. Raises :class:`ImportProblem`."""
+    found = [path] if is_home(path) else sorted((one for one in path.iterdir() if one.is_dir() and is_home(one)), key=_natural)
+    if not found:
+        raise ImportProblem(f"{path} is not a home of zerotier-one and has none below; give the directory that has identity.secret")
+    return [read_home(one) for one in found]
+
+
+def _natural(path: Path) -> tuple[str, int]:
+    match = re.fullmatch(r"(.*?)(\d*)", path.name)
+    assert match is not None, "the pattern fits any name"
+    return match[1], int(match[2] or 0)
+
+
+def read_home(path: Path) -> Process:
+    """What the files of a home say. Raises :class:`ImportProblem`."""
+    networks = sorted(match[1] for file in _listed(path / "networks.d") if (match := _NETWORK.fullmatch(file.name)))
+    managed = [network for network in networks if "allowManaged=1" in _text(path / "networks.d" / f"{network}.local.conf")]
+    remarks = [f"network {network} took addresses and routes from its controller; set address, transit and remote instead" for network in managed]
+    if list(_listed(path / "moons.d")):
+        remarks.append("moons.d is not taken over; see planet for private roots")
+    made = of_local_conf(read_json(path / "local.conf"), path.name, networks=tuple(networks), home=str(path))
+    port = made.port or _port(path)
+    return replace(made, port=port, remarks=(*made.remarks, *remarks))
+
+
+def _port(path: Path) -> int | None:
+    text = _text(path / "zerotier-one.port").strip()
+    return int(text) if text.isdigit() else None
+
+
+def _listed(path: Path) -> list[Path]:
+    return sorted(path.iterdir()) if path.is_dir() else []
+
+
+def _text(path: Path) -> str:
+    """A file's text; empty where there is none."""
+    try:
+        with path.open("rb") as file:
+            return file.read(MOST).decode(errors="replace")
+    except FileNotFoundError:
+        return ""
+    except OSError as error:
+        raise ImportProblem(f"{path} cannot be read ({error.strerror})") from None
+
+
+def read_json(path: Path) -> dict[str, object]:
+    """A JSON object; empty where there is no file. Raises :class:`ImportProblem`."""
+    text = _text(path)
+    try:
+        read = json.loads(text or "{}")
+    except ValueError:
+        raise ImportProblem(f"{path} is not JSON, so zerotier-one ignores it too; correct or remove it") from None
+    if not isinstance(read, dict):
+        raise ImportProblem(f"{path} is not a JSON object; correct or remove it")
+    return read

@@ -1,0 +1,104 @@
+"""From processes to the commands of conf mode; pure."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from zerotier_multi import names
+from zerotier_multi.importing.home import read_homes
+from zerotier_multi.importing.openwrt import is_uci, read_uci
+from zerotier_multi.importing.process import ImportProblem, Process
+from zerotier_multi.importing.vyos import is_vyos, read_vyos
+
+MOST = 4 << 20  # bytes of a configuration file
+
+
+def read_source(path: Path) -> list[list[Process]]:
+    """What a file or directory says: the processes of each bundle. Raises :class:`ImportProblem`."""
+    try:
+        if path.is_dir():
+            return [read_homes(path)]
+        with path.open("rb") as file:
+            text = file.read(MOST).decode(errors="replace")
+    except OSError as error:
+        raise ImportProblem(f"{path} cannot be read ({error.strerror})") from None
+    if is_uci(text):
+        return [[process] for process in read_uci(text)]
+    if is_vyos(text):
+        found = read_vyos(text)
+        containers = [p for p in found if p.home is None or not p.home.startswith("/config/vyos-generated-zerotier/")]
+        return [*([containers] if containers else []), *([p] for p in found if p not in containers)]
+    raise ImportProblem(
+        f"{path} is not a source that is known; give a home of zerotier-one, OpenWrt's /etc/config/zerotier or a configuration of VyOS"
+    )
+
+
+def commands(bundles: Sequence[Sequence[Process]]) -> list[str]:
+    """The lines of all bundles, named as before where the names fit, else in their order."""
+    fitting = [processes[0].name for processes in bundles if len(processes) == 1 and _is_bundle(processes[0].name)]
+    free = iter(f"zt{n}" for n in range(names.MAX_BUNDLE + 1) if f"zt{n}" not in fitting)
+    return [
+        line
+        for processes in bundles
+        for line in _bundle(processes[0].name if processes[0].name in fitting and len(processes) == 1 else next(free), processes)
+    ]
+
+
+def _is_bundle(name: str) -> bool:
+    return bool(re.fullmatch(r"zt(0|[1-9][0-9]{0,2})", name)) and int(name[2:]) <= names.MAX_BUNDLE
+
+
+def _bundle(bundle: str, processes: Sequence[Process]) -> Iterable[str]:
+    """One bundle; process K becomes instance K."""
+    base = f"set interfaces zerotier {bundle}"
+    numbered = list(enumerate(processes, start=1))
+    if len(processes) > names.MAX_INSTANCES:
+        yield f"# Only {names.MAX_INSTANCES} of {len(processes)} processes: a bundle has no more instances"
+        numbered = numbered[: names.MAX_INSTANCES]
+    yield f"{base} instances {len(numbered)}"
+    first = processes[0]
+    if first.description:
+        yield f"{base} description {shlex.quote(first.description)}"
+    if all(process.disabled for process in processes):
+        yield f"{base} disable"
+    yield from _networks(base, numbered)
+    yield from _ports(base, numbered)
+    for k, process in numbered:
+        yield from (f"{base} instance {k} listen-address {address}" for address in process.listen)
+    for line in first.settings:
+        yield f"{base} {line}"
+    for k, process in numbered:
+        where = f"{process.name}: " if len(processes) > 1 else ""
+        yield from (f"# {where}{remark}" for remark in process.remarks)
+        yield from (f"# {where}differs from the first process: {line}" for line in process.settings if line not in first.settings)
+        if process.networks[1:]:
+            yield f"# {where}also joins {', '.join(process.networks[1:])}: a bundle has one network; set another bundle for each"
+    yield "# Still to set: transit prefix and site, address, remotes; see docs/vyos.md"
+    for k, process in numbered:
+        if process.home:
+            target = names.home(bundle, k)
+            secret = shlex.quote(f"{process.home}/identity.secret")
+            yield f"# Keep its node, before the first commit: sudo install -D -m 0600 {secret} {target}/identity.secret"
+
+
+def _networks(base: str, numbered: Sequence[tuple[int, Process]]) -> Iterable[str]:
+    joined = {process.networks[0] for _k, process in numbered if process.networks}
+    if len(joined) == 1:
+        yield f"{base} network-id {next(iter(joined))}"
+        return
+    for k, process in numbered:
+        yield f"{base} instance {k} network-id {process.networks[0]}" if process.networks else f"# {process.name} has joined no network"
+
+
+def _ports(base: str, numbered: Sequence[tuple[int, Process]]) -> Iterable[str]:
+    """Ports that follow one another are the first one's; others stay each with its instance."""
+    first = numbered[0][1].port
+    if first is not None and all(process.port == first + k - 1 for k, process in numbered):
+        yield f"{base} primary port {first}"
+        return
+    yield from (f"{base} instance {k} port {process.port}" for k, process in numbered if process.port is not None)
+
+

@@ -1,0 +1,63 @@
+"""OpenWrt's ``/etc/config/zerotier``, in its form since 2024 and the one before."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+
+from zerotier_multi.importing.home import read_json
+from zerotier_multi.importing.process import ImportProblem, Process, of_local_conf
+
+Section = tuple[str, str, dict[str, list[str]]]  # type, name, options
+HOME = "/var/lib/zerotier-one"
+
+
+def is_uci(text: str) -> bool:
+    """Whether a text is a configuration of OpenWrt for ZeroTier."""
+    return any(line.split()[:2] == ["config", "zerotier"] for line in text.splitlines())
+
+
+def read_uci(text: str) -> list[Process]:
+    """The processes of a configuration. Raises :class:`ImportProblem`."""
+    sections = _sections(text)
+    networks = [options for kind, _name, options in sections if kind == "network"]
+    return [_process(name or "global", options, networks) for kind, name, options in sections if kind == "zerotier"]
+
+
+def _sections(text: str) -> list[Section]:
+    found: list[Section] = []
+    for number, line in enumerate(text.splitlines(), start=1):
+        try:
+            words = shlex.split(line, comments=True)
+        except ValueError:
+            raise ImportProblem(f"line {number} is not of UCI's form (a quote is missing); correct it") from None
+        if words[:1] == ["config"] and len(words) in (2, 3):
+            found.append((words[1], "".join(words[2:]), {}))
+        elif words[:1] in (["option"], ["list"]) and len(words) == 3 and found:
+            found[-1][2].setdefault(words[1], []).append(words[2])
+        elif words and words[0] not in ("package", "option"):
+            raise ImportProblem(f"line {number} is not of UCI's form (config, option or list); correct it")
+    return found
+
+
+def _process(name: str, options: dict[str, list[str]], networks: list[dict[str, list[str]]]) -> Process:
+    joined = [*options.get("join", []), *(one["id"][-1] for one in networks if "id" in one and one.get("enabled", ["1"])[-1] == "1")]
+    remarks = []
+    for network in networks:
+        for option in ("allow_managed", "allow_global", "allow_default", "allow_dns"):
+            if network.get(option, ["0"])[-1] == "1":
+                remarks.append(f"{option} of {network.get('id', ['a network'])[-1]} is not taken over; set address, transit and remote instead")
+    conf_file = next((options[key][-1] for key in ("local_conf_path", "local_conf") if options.get(key, [""])[-1]), None)
+    conf = read_json(Path(conf_file)) if conf_file and Path(conf_file).exists() else {}
+    if conf_file and not conf:
+        remarks.append(f"{conf_file} is not on this router; import it there or copy it here")
+    port = options.get("port", [""])[-1]
+    return of_local_conf(
+        conf,
+        name,
+        networks=tuple(word.lower() for word in joined),
+        port=int(port) if port.isdigit() and int(port) else None,
+        home=options.get("config_path", [HOME])[-1] or HOME,
+        disabled=options.get("enabled", ["0"])[-1] != "1",
+        remarks=tuple(remarks),
+    )

@@ -1,0 +1,228 @@
+"""What runs ZeroTier elsewhere becomes set lines that commit."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from tests.configuration import bundle
+from zerotier_multi.importing.lines import commands, read_source
+from zerotier_multi.importing.process import ImportProblem
+from zerotier_multi.local_conf import local_conf
+from zerotier_multi.cpu import Cpu
+from zerotier_multi.planner import make_plan
+
+NETWORK = "8056c2e21c000001"
+BASE = "set interfaces zerotier zt0"
+REST = "transit prefix 10.14.0.0/28\ntransit site 1\nremote R2 prefix 10.0.55.2/32\n"
+LOCAL_CONF = {
+    "physical": {"192.0.2.0/24": {"blacklist": True}, "198.51.100.0/24": {"mtu": 1400, "trustedPathId": 7}},
+    "virtual": {"0123456789": {"try": ["192.0.2.1/9993"], "blacklist": ["203.0.113.0/24"]}},
+    "settings": {
+        "primaryPort": 9995,
+        "allowSecondaryPort": False,
+        "portMappingEnabled": True,
+        "allowTcpFallbackRelay": False,
+        "interfacePrefixBlacklist": ["zt", "wg", "eth3"],
+        "allowManagementFrom": ["127.0.0.1", "192.0.2.0/24"],
+        "softwareUpdate": "disable",
+        "defaultBondingPolicy": "fast",
+        "policies": {"fast": {"basePolicy": "active-backup", "failoverInterval": 300, "links": {"eth0": {"mode": "primary", "ipvPref": 4}}}},
+        "ssoRedirectURL": "https://sso.example.org",
+    },
+}
+
+
+def home(path: Path, conf: dict | None = None, networks: tuple[str, ...] = (NETWORK,)) -> Path:
+    (path / "networks.d").mkdir(parents=True)
+    (path / "identity.secret").write_text("0123456789:0:secret")
+    for network in networks:
+        (path / "networks.d" / f"{network}.conf").write_text("")
+    if conf is not None:
+        (path / "local.conf").write_text(json.dumps(conf))
+    return path
+
+
+def imported(path: Path) -> list[str]:
+    return commands(read_source(path))
+
+
+def commits(lines: list[str], name: str = "zt0") -> object:
+    """The configuration of the lines parses, and makes a plan."""
+    prefix = f"set interfaces zerotier {name} "
+    own = [line.removeprefix(prefix) for line in lines if line.startswith(prefix)]
+    return make_plan(bundle("\n".join(own) + "\n" + REST), tuple(Cpu(n, n) for n in range(4)), "/usr/sbin/zerotier-one")
+
+
+def test_a_home_with_everything(tmp_path: Path) -> None:
+    found = imported(home(tmp_path / "zerotier-one", LOCAL_CONF))
+    assert [line for line in found if not line.startswith("#")] == [
+        f"{BASE} instances 1",
+        f"{BASE} network-id {NETWORK}",
+        f"{BASE} primary port 9995",
+        f"{BASE} network-config 192.0.2.0/24 blacklist",
+        f"{BASE} network-config 198.51.100.0/24 mtu 1400",
+        f"{BASE} network-config 198.51.100.0/24 trusted-path 7",
+        f"{BASE} peer-config 0123456789 try 192.0.2.1/9993",
+        f"{BASE} peer-config 0123456789 blacklist 203.0.113.0/24",
+        f"{BASE} enable-port-mapping",
+        f"{BASE} disable-tcp-fallback",
+        f"{BASE} interface-blacklist eth3",
+        f"{BASE} allow-mgmt-from 192.0.2.0/24",
+        f"{BASE} bonding-policy fast",
+        f"{BASE} custom-policy fast base-policy active-backup",
+        f"{BASE} custom-policy fast failover-interval 300",
+        f"{BASE} custom-policy fast links eth0 mode primary",
+        f"{BASE} custom-policy fast links eth0 ip-pref 4",
+    ]
+    assert "# settings.ssoRedirectURL of local.conf has no setting" in found
+    assert found[-1].endswith(f"sudo install -D -m 0600 {tmp_path}/zerotier-one/identity.secret /config/zerotier-multi/zt0/1/identity.secret")
+    plan = commits(found)
+    made = json.loads(local_conf(plan, plan.instances[0]))
+    for part in ("virtual", "physical"):
+        for key, value in LOCAL_CONF[part].items():
+            assert made[part][key] == value
+    assert made["settings"]["policies"] == LOCAL_CONF["settings"]["policies"]
+
+
+def test_several_homes_are_the_instances_of_one_bundle(tmp_path: Path) -> None:
+    for k in (1, 2, 10):
+        home(tmp_path / f"zt{k}", {"settings": {"primaryPort": 9990 + k, "lowBandwidthMode": k == 2}})
+    found = imported(tmp_path)
+    assert found[:5] == [
+        f"{BASE} instances 3", f"{BASE} network-id {NETWORK}",
+        f"{BASE} instance 1 port 9991", f"{BASE} instance 2 port 9992", f"{BASE} instance 3 port 10000",
+    ]  # fmt: skip
+    assert "# zt2: differs from the first process: low-bandwidth-mode" in found
+    commits(found)
+
+
+def test_two_networks_and_addresses_of_a_controller(tmp_path: Path) -> None:
+    path = home(tmp_path / "z", networks=(NETWORK, "8056c2e21c000002"))
+    (path / "networks.d" / f"{NETWORK}.local.conf").write_text("allowManaged=1\nallowGlobal=0\n")
+    (path / "zerotier-one.port").write_text("9993")
+    found = imported(path)
+    assert f"{BASE} primary port 9993" in found
+    assert "# also joins 8056c2e21c000002: a bundle has one network; set another bundle for each" in found
+    assert f"# network {NETWORK} took addresses and routes from its controller; set address, transit and remote instead" in found
+
+
+NEW_UCI = f"""
+config zerotier 'global'
+	# Sets whether ZeroTier is enabled or not
+	option enabled 1
+	option port '9994'
+	option secret '0123456789:0:aa:bb'
+	option config_path '/etc/zerotier'
+
+config network 'earth'
+	option id {NETWORK.upper()}
+	option allow_managed '1'
+"""
+OLD_UCI = f"config zerotier sample_config\n\toption enabled '0'\n\tlist join '{NETWORK}'\n\toption secret ''\n"
+
+
+def test_openwrt(tmp_path: Path) -> None:
+    (tmp_path / "zerotier").write_text(NEW_UCI)
+    found = imported(tmp_path / "zerotier")
+    assert found[:3] == [f"{BASE} instances 1", f"{BASE} network-id {NETWORK}", f"{BASE} primary port 9994"]
+    assert not any("aa:bb" in line for line in found)
+    assert any("/etc/zerotier/identity.secret" in line for line in found)
+    commits(found)
+    (tmp_path / "zerotier").write_text(OLD_UCI)
+    found = imported(tmp_path / "zerotier")
+    assert found[:3] == [f"{BASE} instances 1", f"{BASE} disable", f"{BASE} network-id {NETWORK}"]
+
+
+def test_a_container_per_interface(tmp_path: Path) -> None:
+    lines = []
+    for k in (1, 2):
+        home(tmp_path / f"zt{k}", {"settings": {"primaryPort": 9992 + k, "allowSecondaryPort": False, "interfacePrefixBlacklist": ["zt"]}})
+        base = f"set container name zt{k}"
+        lines += [f"{base} image 'zerotier/zerotier:1.14.2'", f"{base} arguments '{NETWORK}'", f"{base} allow-host-networks",
+                  f"{base} volume home source '{tmp_path}/zt{k}'", f"{base} volume home destination '/var/lib/zerotier-one'"]  # fmt: skip
+    lines += ["set container name web image 'nginx'", "set interfaces dummy dum0 address 10.0.55.1/32"]
+    (tmp_path / "commands").write_text("\n".join(lines))
+    found = imported(tmp_path / "commands")
+    assert [line for line in found if not line.startswith("#")] == [f"{BASE} instances 2", f"{BASE} network-id {NETWORK}", f"{BASE} primary port 9993"]
+    commits(found)
+
+
+PR4752 = f"""interfaces {{
+    zerotier zt3 {{
+        bonding-policy fast
+        custom-policy fast {{
+            base-policy active-backup
+            links eth0 {{
+                mode primary
+            }}
+        }}
+        controller-api-key s3cret
+        description "to the lab"
+        disable-secondary-port
+        multipath-mode 1
+        network-id {NETWORK}
+        primary {{
+            port 9993
+        }}
+        tcp-relay 192.0.2.9/443
+    }}
+    zerotier ztlab {{
+        network-id 8056c2e21c000002
+        primary {{
+            port 9994
+        }}
+    }}
+}}
+"""
+
+
+def test_the_configuration_of_4752(tmp_path: Path) -> None:
+    (tmp_path / "config.boot").write_text(PR4752)
+    found = imported(tmp_path / "config.boot")
+    assert [line for line in found if not line.startswith("#")] == [
+        "set interfaces zerotier zt3 instances 1",
+        "set interfaces zerotier zt3 description 'to the lab'",
+        f"set interfaces zerotier zt3 network-id {NETWORK}",
+        "set interfaces zerotier zt3 primary port 9993",
+        "set interfaces zerotier zt3 bonding-policy fast",
+        "set interfaces zerotier zt3 custom-policy fast base-policy active-backup",
+        "set interfaces zerotier zt3 custom-policy fast links eth0 mode primary",
+        "set interfaces zerotier zt3 disable-secondary-port",
+        "set interfaces zerotier zt3 tcp-relay 192.0.2.9/443",
+        f"{BASE} instances 1",
+        f"{BASE} network-id 8056c2e21c000002",
+        f"{BASE} primary port 9994",
+    ]
+    assert "# controller-api-key has no setting" in found and not any("s3cret" in line for line in found)
+    commits(found, "zt3".replace("3", "0"))
+
+
+@pytest.mark.parametrize(
+    ("make", "sentence"),
+    [
+        (lambda path: path / "gone", "{path}/gone cannot be read (No such file or directory)"),
+        (lambda path: path, "{path} is not a home of zerotier-one and has none below; give the directory that has identity.secret"),
+        (lambda path: _file(path, "hello\n"), "{path}/file is not a source that is known; give a home of zerotier-one, OpenWrt's /etc/config/zerotier or a configuration of VyOS"),
+        (lambda path: _file(path, "set interfaces ethernet eth0 address dhcp\n"), "the configuration has no container with ZeroTier and no interfaces zerotier; give another file"),
+        (lambda path: _file(path, "interfaces {\n}\n}\n"), "line 3 closes a brace that is not open; correct it"),
+        (lambda path: _file(path, "config zerotier 'x\n"), "line 1 is not of UCI's form (a quote is missing); correct it"),
+        (lambda path: _broken_home(path), "{path}/z/local.conf is not JSON, so zerotier-one ignores it too; correct or remove it"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_read_is_said_in_one_sentence(tmp_path: Path, make, sentence: str) -> None:
+    with pytest.raises(ImportProblem) as refused:
+        imported(make(tmp_path))
+    assert str(refused.value) == sentence.format(path=tmp_path)
+
+
+def _file(path: Path, text: str) -> Path:
+    (path / "file").write_text(text)
+    return path / "file"
+
+
+def _broken_home(path: Path) -> Path:
+    made = home(path / "z")
+    (made / "local.conf").write_text("{")
+    return made
