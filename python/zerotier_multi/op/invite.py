@@ -60,11 +60,11 @@ def _instance(entry: Mapping[str, Any]) -> InvitedInstance:
 
 
 def qr_code(text: str) -> str:
-    """A text as a QR code for a terminal, by qrencode. Raises :class:`Unavailable` where that is not installed."""
+    """A text as a QR code for a terminal, by qrencode; where that is missing or fails, a line that says so."""
     program = shutil.which("qrencode")
     if program is None:
-        raise Unavailable("a QR code needs the program qrencode; install it with: apt install qrencode")
+        return "# A QR code needs the program qrencode; install it with: apt install qrencode"
     done = subprocess.run([program, "-t", "ANSIUTF8", "-o", "-"], input=text, capture_output=True, text=True, timeout=10, check=False)
     if done.returncode:
-        raise Unavailable(f"qrencode failed: {(done.stderr.strip().splitlines() or ['no reason given'])[0]}")
+        return f"# No QR code: {(done.stderr.strip().splitlines() or ['qrencode gave no reason'])[0]}"
     return done.stdout.rstrip("\n")
