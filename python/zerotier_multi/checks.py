@@ -102,6 +102,13 @@ def _settings(bundle: Bundle) -> Iterable[Problem]:
     for option in ("core-count", "cpu-pinning"):
         if f"multicore-options {option}" in paths and "multicore-options enabled" not in paths:
             yield Problem(f"{bundle.path} multicore-options {option}", "requires several threads; set multicore-options enabled")
+    pinned = bundle.affinity != "none" or any(override.cpus for override in bundle.overrides.values())
+    if "multicore-options cpu-pinning" in paths and pinned:
+        yield Problem(
+            f"{bundle.path} multicore-options cpu-pinning",
+            "conflicts with pinned instances, because zerotier-one ends where it cannot pin its threads to the first CPUs; "
+            "set cpu affinity none and delete instance K cpu",
+        )
     if "tertiary port" in paths and "enable-port-mapping" not in paths:
         yield Problem(f"{bundle.path} tertiary port", "is for port mapping; set enable-port-mapping or delete it")
 

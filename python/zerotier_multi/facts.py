@@ -87,7 +87,7 @@ def _taken_ports(bundle: Bundle, numbers: Iterable[int]) -> dict[int, str]:
     That somebody has taken the port of an instance while it did not run is no reason to refuse changes: it is started when
     the port is free.
     """
-    planned = {i.port for plan in published_plans() if plan.bundle == bundle.name for i in plan.instances}
+    planned = {port for plan in published_plans() if plan.bundle == bundle.name for i in plan.instances for port in i.ports}
     ours = systemd.running_ports() | planned
     taken = box.taken_ports([port for k in numbers for port, _path in bundle.ports(k) if port not in ours])
     if taken:  # perhaps by an instance of ours that has just been started again

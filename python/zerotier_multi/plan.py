@@ -45,6 +45,12 @@ class InstancePlan:
     gateways: tuple[str, ...] = ()  # of its uplink, at most one of each family; empty: as the router knows them
     settings: tuple[SettingPlan, ...] = ()  # of local.conf, as configured
 
+    @property
+    def ports(self) -> tuple[int, ...]:
+        """All its ports that are configured."""
+        further = [s.value for s in self.settings if s.key in (("settings", "secondaryPort"), ("settings", "tertiaryPort"))]
+        return (self.port, *(port for port in further if isinstance(port, int)))
+
 
 @dataclass(frozen=True)
 class PathPlan:

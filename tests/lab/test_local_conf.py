@@ -17,6 +17,7 @@ ZT = "set interfaces zerotier zt0"
 # What cannot go with the others: port mapping is on here, and TCP relays and bonding exclude each other.
 APART = {"disable-port-mapping", "disable-secondary-port", "force-tcp-relay"}
 FURTHER = """tertiary port 65431
+cpu affinity none
 custom-policy fast base-policy active-backup
 custom-policy fast links eth0 mode primary
 custom-policy fast links eth1 mode primary

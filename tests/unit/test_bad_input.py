@@ -39,6 +39,9 @@ ALONE = [
      f"{P} tertiary port is for port mapping; set enable-port-mapping or delete it"),
     ("threads without their switch", EXAMPLE + "multicore-options core-count 4",
      f"{P} multicore-options core-count requires several threads; set multicore-options enabled"),
+    ("threads that are pinned twice", EXAMPLE + "multicore-options enabled\nmulticore-options cpu-pinning",
+     f"{P} multicore-options cpu-pinning conflicts with pinned instances, because zerotier-one ends where it cannot pin its threads "
+     "to the first CPUs; set cpu affinity none and delete instance K cpu"),
     ("a policy that there is not", EXAMPLE + "bonding-policy quick",
      f"{P} bonding-policy quick is no policy that is built in or configured; set a custom-policy of this name or one of none, "
      "active-backup, broadcast, balance-rr, balance-xor, balance-aware"),
@@ -270,6 +273,15 @@ def test_the_port_of_an_instance_that_is_just_being_restarted_is_not_another_pro
     monkeypatch.setattr(systemd, "running_ports", lambda: next(looks))
     monkeypatch.setattr(box, "taken_ports", lambda ports: {port: "another program has it" for port in ports})
     assert box_facts._taken_ports(bundle(EXAMPLE), [1, 2, 3]) == {9995: "another program has it"}
+
+
+def test_further_ports_of_this_bundle_are_not_another_programs(monkeypatch: pytest.MonkeyPatch) -> None:
+    parsed = bundle(EXAMPLE + "secondary port 20000")
+    plan = make_plan(parsed, BOX.topology, "/usr/sbin/zerotier-one")
+    monkeypatch.setattr(systemd, "running_ports", lambda: set())
+    monkeypatch.setattr(box, "taken_ports", lambda ports: {port: "another program has it" for port in ports})
+    monkeypatch.setattr(box_facts, "published_plans", lambda: [plan])
+    assert box_facts._taken_ports(parsed, [1, 2, 3, 4]) == {}
 
 
 def test_a_port_that_somebody_took_from_an_instance_of_this_bundle_refuses_no_change(monkeypatch: pytest.MonkeyPatch) -> None:
