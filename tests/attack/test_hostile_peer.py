@@ -38,5 +38,5 @@ def test_a_remote_that_claims_our_address_ends_nothing(attack: Attack, pair: Cal
     wait(lambda: reaches(a), timeout=20, what="echo over the link")
     assert a.process and a.process.poll() is None
     said = (a.home.parent / "a.log").read_text()
-    assert said.count("another node has this node's address") == 1
+    assert said.count("a peer reports another node with this node's address") == 1
     assert a.stop() == 0
