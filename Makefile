@@ -95,6 +95,7 @@ $(CHECKERS)/.installed: check-requirements.txt | build tools
 
 check: $(CHECKERS)/.installed
 	@$(CHECKERS)/bin/ruff check --quiet
+	@$(CHECKERS)/bin/ruff format --check --quiet || { echo "make check: run $(CHECKERS)/bin/ruff format"; exit 1; }
 	@PYTHONPATH=$(CHECKERS) $(PYTHON) -m mypy --no-error-summary
 	@git grep -lI -E '^#!(/usr)?/bin/(env )?(ba|da)?sh' -- ':!*.md' | xargs shellcheck
 	@git ls-files -z | PYTHONPATH=$(CHECKERS) xargs -0 $(PYTHON) -m codespell_lib

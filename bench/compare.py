@@ -189,7 +189,9 @@ def table(found: Sequence[Difference]) -> Table:
         shown.add_column(header, justify="right" if right else "left", overflow="fold")
     colours = {"better": "green", "worse": "red"}
     for one in found:
-        said = ", ".join(words.condition(name, value) for name, value in one.a.parameters.items() if name not in ("engine", "instances"))
+        said = ", ".join(
+            words.condition(name, value) for name, value in one.a.parameters.items() if name not in ("engine", "instances")
+        )
         label = ", ".join(filter(None, (one.a.subject, one.a.metric, said)))
         low = f"{one.low:.3f}–{one.high:.3f}" if math.isfinite(one.low) else "–"
         low += f" ({one.confidence:.0%})" if math.isfinite(one.confidence) and one.confidence < 1 - LEVEL else ""
@@ -203,8 +205,13 @@ def table(found: Sequence[Difference]) -> Table:
 
 def closing(found: Sequence[Difference], a: Run, b: Run) -> str:
     """What it comes to, and how much of it chance alone would bring."""
-    counts: Mapping[str, int] = {word: sum(one.word == word for one in found) for word in ("better", "worse", "no difference", "too few rounds")}
-    only = [sum(1 for _, one, other in pairs(a, b) if bool(one) > bool(other)), sum(1 for _, one, other in pairs(a, b) if bool(other) > bool(one))]
+    counts: Mapping[str, int] = {
+        word: sum(one.word == word for one in found) for word in ("better", "worse", "no difference", "too few rounds")
+    }
+    only = [
+        sum(1 for _, one, other in pairs(a, b) if bool(one) > bool(other)),
+        sum(1 for _, one, other in pairs(a, b) if bool(other) > bool(one)),
+    ]
     said = ", ".join(f"{count} {word}" for word, count in counts.items() if count) or "no row in both runs"
     text = f"{said}; {only[0]} rows only in A, {only[1]} only in B."
     judged = len(found) - counts["too few rounds"]
@@ -223,7 +230,9 @@ def main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(prog="python3 -m bench compare", description="Two runs, row by row, with significance.")
     parser.add_argument("a", type=Path, help="the run before: its directory or results.json")
     parser.add_argument("b", type=Path, help="the run after")
-    parser.add_argument("--relative", action="store_true", help="compare ratios to one ZeroTier in the same round, as for two machines")
+    parser.add_argument(
+        "--relative", action="store_true", help="compare ratios to one ZeroTier in the same round, as for two machines"
+    )
     parser.add_argument("--changed", action="store_true", help="only rows that differ")
     options = parser.parse_args(arguments)
     try:

@@ -66,7 +66,9 @@ def main() -> int:
             with link(engine) as spaces:
                 for streams in (1, 8):
                     figures.setdefault((engine, streams), []).append(throughput(spaces, streams, arguments.seconds))
-    print(f"median of {arguments.rounds} interleaved rounds of {arguments.seconds} s, {os.cpu_count()} CPUs, kernel {os.uname().release}")
+    print(
+        f"median of {arguments.rounds} interleaved rounds of {arguments.seconds} s, {os.cpu_count()} CPUs, kernel {os.uname().release}"
+    )
     print("| engine | version | MTU | 1 stream Mbit/s | 8 streams | to the first |\n|---|---|---|---|---|---|")
     middle = {key: statistics.median(values) for key, values in figures.items()}
     for engine in arguments.engines:

@@ -112,9 +112,7 @@ class Console:
         """The text of the last match."""
         return str(self._stream.after)
 
-    def line(
-        self, text: str, prompt: str, timeout: float = 60.0, *, marks: bool = True, each_line: bool = False
-    ) -> str:
+    def line(self, text: str, prompt: str, timeout: float = 60.0, *, marks: bool = True, each_line: bool = False) -> str:
         """Type a line at a prompt and return what it printed, once a prompt stands there again.
 
         ``marks`` False is for a shell that asks for no bracketed paste. With ``each_line`` the time limit begins

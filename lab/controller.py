@@ -194,7 +194,9 @@ def controller(underlay: Underlay, kind: str, maker: Router, home: Path) -> Iter
     try:
         underlay.attach(namespace, HOST, namespace)
         if kind == "small":
-            generate = "d=$(mktemp -d) && $(command -v ztnode || echo zerotier-one) -i generate $d/s $d/p >&2 && cat $d/s && rm -r $d"
+            generate = (
+                "d=$(mktemp -d) && $(command -v ztnode || echo zerotier-one) -i generate $d/s $d/p >&2 && cat $d/s && rm -r $d"
+            )
             secret = maker.run(["sh", "-c", generate]).stdout
             made = SmallController(namespace, secret)
         else:

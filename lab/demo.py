@@ -142,6 +142,7 @@ def main() -> int:
         with Progress(
             SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn(), console=console, transient=False
         ) as progress:
+
             def step(text: str) -> None:
                 for task in progress.tasks:
                     if not task.finished:
@@ -180,10 +181,12 @@ def main() -> int:
     console.print(table(rows))
     if outside or not inside:
         failures.append("marked packets were readable on the underlay" if outside else "the marked packets were not found inside")
-    console.print(f"plaintext on the underlay: {'SEEN' if outside else 'none'} (20 marked packets; inside the tunnel they show)", soft_wrap=True)
     console.print(
-        f"commit of 4 -> 8 instances: {grow:.2f} s, of one more prefix at 8: {add:.2f} s "
-        f"(whole run of ztsh, limit {limit:g} s)",
+        f"plaintext on the underlay: {'SEEN' if outside else 'none'} (20 marked packets; inside the tunnel they show)",
+        soft_wrap=True,
+    )
+    console.print(
+        f"commit of 4 -> 8 instances: {grow:.2f} s, of one more prefix at 8: {add:.2f} s (whole run of ztsh, limit {limit:g} s)",
         soft_wrap=True,
     )
     if max(grow, add) > limit:

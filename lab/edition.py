@@ -40,8 +40,24 @@ class Edition:
 
 DEBIAN = Edition("debian", "admin", "admin", True, r"admin@\w+:[^\n$]*\$ ?", r"admin@\w+# ?", "ztsh", "/dev/vda", True)
 VYOS = Edition(
-    "vyos", "vyos", "vyos", False, r"vyos@\w+:[^\n$]*\$ ?", r"vyos@\w+# ?", "vbash", "/dev/vda", False,
-    marks=False, greeting="set terminal length 0", saved="", root_tests=False,
-    memory=4096, cpus=2, boot=1200.0, commit=400.0, test=3600.0, patience=10.0,
+    "vyos",
+    "vyos",
+    "vyos",
+    False,
+    r"vyos@\w+:[^\n$]*\$ ?",
+    r"vyos@\w+# ?",
+    "vbash",
+    "/dev/vda",
+    False,
+    marks=False,
+    greeting="set terminal length 0",
+    saved="",
+    root_tests=False,
+    memory=4096,
+    cpus=2,
+    boot=1200.0,
+    commit=400.0,
+    test=3600.0,
+    patience=10.0,
 )
 EDITIONS = {edition.name: edition for edition in (DEBIAN, VYOS)}

@@ -191,9 +191,7 @@ POWER = Fault("power-cut", _power_cut, _power_back, hits="all", victim="router",
 LOSS_5 = Fault("loss-5", _loss(5), _no_nft("loss"), hits="all", lasting=False)
 LOSS_20 = Fault("loss-20", _both_ends(_loss(20)), _both_ends(_no_nft("loss")), hits="all", lasting=False)
 DELAY = Fault("delay-100", underlay(delay_ms=50), underlay(), hits="all", lasting=False)
-OVERTAKING = Fault(
-    "delay-100-overtaking", underlay(delay_ms=50, jitter_ms=2, reorder_pct=5), underlay(), hits="all", lasting=False
-)
+OVERTAKING = Fault("delay-100-overtaking", underlay(delay_ms=50, jitter_ms=2, reorder_pct=5), underlay(), hits="all", lasting=False)
 MTU = Fault(
     "mtu-1280", _both_ends(_shell("ip link set eth0 mtu 1280")), _both_ends(_shell("ip link set eth0 mtu 1500")),
     hits="none", lasting=False,
@@ -204,16 +202,12 @@ PATHD_STOP = Fault(
     hits="none", lasting=False, victim="pathd",
 )  # fmt: skip
 PATHD_FREEZE = Fault("pathd-frozen", _signal("STOP", _PATHD), _signal("CONT", _PATHD), hits="none", lasting=False)
-PATHD_RESTART = Fault(
-    "pathd-restarted", _shell(f"systemctl restart {_PATHD}"), hits="none", lasting=False, victim="pathd"
-)
+PATHD_RESTART = Fault("pathd-restarted", _shell(f"systemctl restart {_PATHD}"), hits="none", lasting=False, victim="pathd")
 JOURNALD = Fault(
     "journald-stopped", _shell(f"systemctl stop {_JOURNALD}"), _shell(f"systemctl start {_JOURNALD}"),
     hits="none", lasting=False,
 )  # fmt: skip
-CONFIG_FULL = Fault(
-    "config-full", _shell(_FULL.format(place="/config")), _shell("rm -f /config/full"), hits="none", lasting=False
-)
+CONFIG_FULL = Fault("config-full", _shell(_FULL.format(place="/config")), _shell("rm -f /config/full"), hits="none", lasting=False)
 RUN_FULL = Fault(
     "run-full",
     # No more than what is in use: filling what systemd gives it would take a fifth of the memory.
@@ -224,9 +218,7 @@ RUN_FULL = Fault(
     hits="none", lasting=False,
 )  # fmt: skip
 
-FEWER = Fault(
-    "half-the-instances", _instances(0.5), _instances(1), hits="all", lasting=False, gentle=True, victim="instance"
-)
+FEWER = Fault("half-the-instances", _instances(0.5), _instances(1), hits="all", lasting=False, gentle=True, victim="instance")
 COMMITS = Fault(
     "commits", _configure("description a", "description b", "description c"), _configure("description d"),
     hits="none", lasting=False,

@@ -177,9 +177,7 @@ class Router:
     def popen(self, command: Sequence[str]) -> subprocess.Popen[str]:
         """Start a program inside; its output is piped, and it dies with the process that is returned."""
         bound = self.command(["setpriv", "--pdeathsig", "KILL", *command])
-        return subprocess.Popen(
-            bound, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
-        )
+        return subprocess.Popen(bound, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
 
     def json(self, command: Sequence[str], **options: Any) -> Any:
         """What a program inside prints as JSON; None for nothing."""

@@ -111,9 +111,7 @@ def wait_paths(routers: Sequence[Router], count: int, *, bundle: int = 0, timeou
 def reach(router: Router, source: str, target: str, timeout: float = 20.0) -> None:
     """Wait until an echo comes back."""
     command = ["ping", "-c1", "-W1", "-I", source, target]
-    router.wait(
-        lambda: router.run(command, check=False).returncode == 0, timeout=timeout, what=f"echo from {source} to {target}"
-    )
+    router.wait(lambda: router.run(command, check=False).returncode == 0, timeout=timeout, what=f"echo from {source} to {target}")
 
 
 def connect(routers: Sequence[Router], instances: int, **options: Any) -> None:
@@ -137,9 +135,7 @@ def connect(routers: Sequence[Router], instances: int, **options: Any) -> None:
 
 def processes(router: Router, bundle: int = 0) -> dict[int, int]:
     """PID of every running instance."""
-    units = router.run(
-        ["systemctl", "show", "--property=Id,MainPID,ActiveState", f"zerotier-multi@zt{bundle}-*.service"]
-    ).stdout
+    units = router.run(["systemctl", "show", "--property=Id,MainPID,ActiveState", f"zerotier-multi@zt{bundle}-*.service"]).stdout
     found = {}
     for block in units.strip().split("\n\n"):
         values = dict(line.split("=", 1) for line in block.splitlines() if "=" in line)
@@ -151,11 +147,7 @@ def processes(router: Router, bundle: int = 0) -> dict[int, int]:
 def member_bytes(router: Router, bundle: int = 0) -> dict[str, int]:
     """Bytes that have gone out over each member device."""
     links = router.json(["ip", "-s", "-j", "link", "show"])
-    return {
-        link["ifname"]: int(link["stats64"]["tx"]["bytes"])
-        for link in links
-        if link["ifname"].startswith(f"zt{bundle}p")
-    }
+    return {link["ifname"]: int(link["stats64"]["tx"]["bytes"]) for link in links if link["ifname"].startswith(f"zt{bundle}p")}
 
 
 def cpu_seconds(router: Router, pids: Iterable[int]) -> dict[int, float]:

@@ -64,5 +64,9 @@ class Terminal:
         self.press(text)
         self.wait(f"{prompt.rstrip()} {text}")
         self.press("<CR>")
-        wait(lambda: self.screen() != before and len(self.screen()) > len(before) + len(text), timeout=timeout, what=f"{text}: an answer")
+        wait(
+            lambda: self.screen() != before and len(self.screen()) > len(before) + len(text),
+            timeout=timeout,
+            what=f"{text}: an answer",
+        )
         return self.wait(prompt, timeout)[len(before) + len(text) + 1 :].lstrip("\n")

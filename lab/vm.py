@@ -82,9 +82,7 @@ class Vm:
     def __enter__(self) -> Vm:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None) -> None:
         self.cut_power()
 
     # -- life
@@ -96,9 +94,7 @@ class Vm:
         for name in ("qmp", "serial"):
             (self._directory / name).unlink(missing_ok=True)
         log = (self._directory / "qemu.log").open("ab")
-        self._process = subprocess.Popen(
-            self._command(), stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
-        )
+        self._process = subprocess.Popen(self._command(), stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True)
         log.close()
         self.started = time.monotonic()
         wait(self._answers, timeout=60, what=f"{self.name}: QEMU")

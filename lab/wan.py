@@ -41,7 +41,9 @@ class Wan(Gateway):
             self._underlay.move(router.name, self.namespace)
         else:
             port = f"{self._port}r{router.number}-{device}"
-            run(["ip", "-n", self.namespace, "link", "add", port, "type", "veth", "peer", "name", device, "netns", router.namespace])
+            run(
+                ["ip", "-n", self.namespace, "link", "add", port, "type", "veth", "peer", "name", device, "netns", router.namespace]
+            )
             run(["ip", "-n", self.namespace, "link", "set", port, "master", "br0", "up"])
             router.run(["ip", "link", "set", device, "up"])
         start_client(router, device)

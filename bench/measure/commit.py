@@ -28,7 +28,11 @@ def measure(context: Context) -> Iterator[Reading]:
     router = context.site.near
     text = configuration(**words)
     try:
-        for kind, script in (("first", text), ("small change", f"{ZT} description x\n"), ("deletion", "delete interfaces zerotier\n")):
+        for kind, script in (
+            ("first", text),
+            ("small change", f"{ZT} description x\n"),
+            ("deletion", "delete interfaces zerotier\n"),
+        ):
             seconds = router.must_configure(script, timeout=300.0).seconds
             yield context.main(seconds, {"commit": kind}, tuple(script.splitlines()[:8]))
     finally:

@@ -35,7 +35,9 @@ def measure(context: Context) -> Iterator[Reading]:
             senders.kill()
         script = [perf, "script", "-i", f"{directory}/data", "-F", "comm,ip,sym,dso"]
         stacks = fold(run(script, timeout=120).stdout)
-    yield Reading({"traffic": traffic}, context.plan.metric, context.plan.unit, context.plan.better, mbit, (" ".join(record),), stacks=stacks)
+    yield Reading(
+        {"traffic": traffic}, context.plan.metric, context.plan.unit, context.plan.better, mbit, (" ".join(record),), stacks=stacks
+    )
 
 
 def fold(text: str) -> str:

@@ -36,7 +36,9 @@ def with_dco(site: Site, _parameters: Mapping[str, Parameter]) -> Iterator[Link]
     if not (done := site.places[0].run(["ip", "link", "add", "ovpn0", "type", "ovpn-dco"], check=False)).returncode:
         site.places[0].run(["ip", "link", "del", "ovpn0"])
     else:
-        raise Unavailable(f"kernel {os.uname().release} has no module that OpenVPN's data channel offload uses ({done.stderr.strip()})")
+        raise Unavailable(
+            f"kernel {os.uname().release} has no module that OpenVPN's data channel offload uses ({done.stderr.strip()})"
+        )
     with _link(site, []) as link:
         yield link
 

@@ -46,7 +46,9 @@ def _stock(site: Site) -> str:
 
 @contextmanager
 def _link(site: Site, engine: str, settings: Mapping[str, object], parameters: Mapping[str, Parameter]) -> Iterator[Link]:
-    physical = {f"{address}/32": {"trustedPathId": 101} for address in site.underlay} if parameters.get("trusted_path") == "on" else {}
+    physical = (
+        {f"{address}/32": {"trustedPathId": 101} for address in site.underlay} if parameters.get("trusted_path") == "on" else {}
+    )
     spaces = (site.near.namespace, site.far.namespace)
     with joined(engine, spaces, site.underlay, settings, physical) as commands:
         conf = f"local.conf: {dict(settings)} {physical}"

@@ -49,7 +49,9 @@ def page(run: Run) -> str:
         missing=missing(run),
         method=METHOD,
         machine=_machine(run),
-        versions=Table("Versions", ("program", "version"), [("", [Cell(name), Cell(of)]) for name, of in sorted(run.versions.items())]),
+        versions=Table(
+            "Versions", ("program", "version"), [("", [Cell(name), Cell(of)]) for name, of in sorted(run.versions.items())]
+        ),
         download="data:application/json;base64," + base64.b64encode(data.encode()).decode(),
         data=Markup(data.replace("&", r"\u0026").replace("<", r"\u003c").replace(">", r"\u003e")),
     )
@@ -119,7 +121,9 @@ def ratios(run: Run) -> Table | None:
         group = next(iter(of.values())).row.group
         why = {comparison.row.unavailable for comparison in of.values()}
         if all(why):
-            rows.append((group, [Cell(subject), Cell(f"not available: {'; '.join(sorted(map(str, why)))}", kind="why", span=len(kinds))]))
+            rows.append(
+                (group, [Cell(subject), Cell(f"not available: {'; '.join(sorted(map(str, why)))}", kind="why", span=len(kinds))])
+            )
             continue
         rows.append((group, [Cell(subject), *(_ratio_cell(of.get(kind)) for kind in kinds)]))
     units = {comparison.row.unit for of in by_subject.values() for comparison in of.values()}

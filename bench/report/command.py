@@ -29,8 +29,17 @@ def write(path: Path, text: str) -> Path:
 
 def picture(page: Path, path: Path, size: tuple[int, int]) -> Path:
     """A picture of the top of a page, as Chromium shows it."""
-    command = ["chromium", "--headless=new", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", f"--window-size={size[0]},{size[1]}"]
-    subprocess.run([*command, f"--screenshot={path.absolute()}", page.absolute().as_uri()], check=True, capture_output=True, timeout=120)
+    command = [
+        "chromium",
+        "--headless=new",
+        "--no-sandbox",
+        "--disable-gpu",
+        "--hide-scrollbars",
+        f"--window-size={size[0]},{size[1]}",
+    ]
+    subprocess.run(
+        [*command, f"--screenshot={path.absolute()}", page.absolute().as_uri()], check=True, capture_output=True, timeout=120
+    )
     return path
 
 
@@ -47,7 +56,9 @@ def main(arguments: Sequence[str]) -> int:
         print(f"bench report: {error}", file=sys.stderr)
         return 1
     if options.docs and build.is_synthetic(run):
-        print(f"bench report: {options.run} was not measured, so the documentation does not get it; leave out --docs", file=sys.stderr)
+        print(
+            f"bench report: {options.run} was not measured, so the documentation does not get it; leave out --docs", file=sys.stderr
+        )
         return 1
     to = options.to or (options.run if options.run.is_dir() else options.run.parent) / "report"
     plot = summary.plot(run)

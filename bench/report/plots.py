@@ -106,7 +106,13 @@ def lines(
                 xs, ys, color=COLOURS[entry.group], marker=MARKS[own % len(MARKS)], markersize=4.5, linestyle=dash, label=entry.label,
             )  # fmt: skip
             if entry.spread:
-                axes.vlines(xs, [low for low, _ in entry.spread], [high for _, high in entry.spread], color=COLOURS[entry.group], linewidth=1)
+                axes.vlines(
+                    xs,
+                    [low for low, _ in entry.spread],
+                    [high for _, high in entry.spread],
+                    color=COLOURS[entry.group],
+                    linewidth=1,
+                )
             own += 1
         _scales(axes, log, ticks, zero)
         axes.set_xlabel(x)
@@ -154,7 +160,9 @@ def distribution(samples: Mapping[str, tuple[str, Sequence[float]]], unit: str) 
             )  # fmt: skip
         for share, name in ((0.5, "p50"), (0.99, "p99")):
             axes.axhline(share, color=COLOURS["muted"], linewidth=0.8, linestyle=(0, (1, 2)))
-            axes.annotate(name, (1.0, share), xycoords=("axes fraction", "data"), fontsize=7.5, color=COLOURS["muted"], va="center", ha="left")
+            axes.annotate(
+                name, (1.0, share), xycoords=("axes fraction", "data"), fontsize=7.5, color=COLOURS["muted"], va="center", ha="left"
+            )
         _scales(axes, "x", (), False)
         axes.set_ylim(0, 1.02)
         axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value * 100:.0f} %"))
@@ -181,4 +189,3 @@ def timelines(entries: Mapping[str, tuple[str, Sequence[tuple[float, float]]]], 
             axes.tick_params(labelsize=7.5)
         grid[-1, 0].set_xlabel(f"seconds after the event (red line); height: {y}")
     return drawn
-

@@ -124,7 +124,9 @@ def bars(panel: Panel) -> list[plots.Bar]:
     found = []
     for row in panel.rows:
         if row.samples:
-            note = words.times(figures.ratio(row.samples, stock.samples)) if stock and row is not stock and words.median(stock) else ""
+            note = (
+                words.times(figures.ratio(row.samples, stock.samples)) if stock and row is not stock and words.median(stock) else ""
+            )
             bar = plots.Bar(panel.label(row), row.group, words.median(row), min(row.samples), max(row.samples), note)
             found.append(bar)
     return sorted(found, key=lambda bar: bar.value, reverse=panel.better == "higher")
@@ -177,7 +179,12 @@ def _scaling(run: Run, scenario: Scenario) -> Iterator[Block]:
             table = _scaling_table(by_engine, f"Scaling, {share}")
             drawn = scaling_plot(by_engine)
             note = f"T(N) / T(1) · efficiency, which is T(N) / (N T(1)). The field's curves: {field.SOURCE}."
-            yield Block(f"Throughput by instances, {share}", _inline(drawn, next(ids), f"Throughput by instances, {share}", table), table, note)
+            yield Block(
+                f"Throughput by instances, {share}",
+                _inline(drawn, next(ids), f"Throughput by instances, {share}", table),
+                table,
+                note,
+            )
     costs = verdict.floating_ip(run)
     if costs:
         yield Block("What the floating address costs", "", Table(
@@ -307,7 +314,9 @@ def _stalls(run: Run, scenario: Scenario) -> Iterator[Block]:
         if row.timeline:
             by_event.setdefault(str(row.parameters.get("event", row.metric)), []).append(row)
     for event, those in by_event.items():
-        labels = {row.subject if row.subject not in [o.subject for o in those if o is not row] else _full(row): row for row in those}
+        labels = {
+            row.subject if row.subject not in [o.subject for o in those if o is not row] else _full(row): row for row in those
+        }
         unit = str(those[0].parameters.get("timeline_unit", "packets/s"))
         drawn = plots.timelines({label: (row.group, row.timeline or ()) for label, row in labels.items()}, unit)
         title = f"{words.capital(words.condition('event', event))}: traffic over time"
@@ -315,7 +324,12 @@ def _stalls(run: Run, scenario: Scenario) -> Iterator[Block]:
             (row.group, [Cell(label), Cell(f"{gap(row.timeline or ()):.2f} s"), Cell(_range(row))]) for label, row in labels.items()
         ]
         table = Table(title, ("", "longest gap", "seconds shown"), rows)
-        yield Block(title, svg.inline(drawn, next(ids), title, TIMELINE), table, "A gap is a time with less than half of the traffic before it.")
+        yield Block(
+            title,
+            svg.inline(drawn, next(ids), title, TIMELINE),
+            table,
+            "A gap is a time with less than half of the traffic before it.",
+        )
 
 
 def _full(row: Row) -> str:

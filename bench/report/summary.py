@@ -50,7 +50,9 @@ def plot(run: Run) -> str | None:
     if by_engine:
         return svg.standalone(svg.inline(sections.scaling_plot(by_engine), "plot", title, "Each curve is 1 at one instance."))
     title = "Throughput"
-    having = [row for row in verdict.rows(run, "throughput") if row.metric == "throughput" and row.parameters.get("traffic") == "tcp-16"]
+    having = [
+        row for row in verdict.rows(run, "throughput") if row.metric == "throughput" and row.parameters.get("traffic") == "tcp-16"
+    ]
     found = [sections.bars(panel) for panel in panels(having)]
     if not any(found):
         return None

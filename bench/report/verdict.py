@@ -154,7 +154,9 @@ def headline(run: Run) -> list[str]:
             parts.append(f"{ours.to_stock:.1f} times one ZeroTier")
         peer = max((one for one in having if one.row.group == "peer"), key=lambda one: words.median(one.row), default=None)
         if peer is not None:
-            parts.append(f"{figures.ratio(ours.row.samples, peer.row.samples):.1f} times {peer.row.subject} (the fastest other VPN)")
+            parts.append(
+                f"{figures.ratio(ours.row.samples, peer.row.samples):.1f} times {peer.row.subject} (the fastest other VPN)"
+            )
         if math.isfinite(ours.to_raw):
             parts.append(f"{words.percent(ours.to_raw)} of the raw link")
         amount = f"{words.number(words.median(ours.row))}{words.NARROW}{ours.row.unit}"
@@ -165,4 +167,3 @@ def headline(run: Run) -> list[str]:
         met = sum(bool(claim.met) for claim in known)
         said.append(f"{met} of {len(known)} goals that were measured are met.")
     return said
-

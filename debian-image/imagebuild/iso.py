@@ -49,9 +49,7 @@ def grub_for_bios(steps: Steps, root: Path, boot: Path) -> None:
     for path in sorted([*modules.glob("*.mod"), *modules.glob("*.lst")]):
         shutil.copy(path, target)
     core = boot / "grub/core.img"
-    steps.run(
-        ["grub-mkimage", "-d", str(modules), "-o", str(core), "-O", "i386-pc", "-p", "/boot/grub", *BIOS_MODULES]
-    )
+    steps.run(["grub-mkimage", "-d", str(modules), "-o", str(core), "-O", "i386-pc", "-p", "/boot/grub", *BIOS_MODULES])
     (boot / "grub/eltorito.img").write_bytes((modules / "cdboot.img").read_bytes() + core.read_bytes())
     core.unlink()
 
@@ -64,8 +62,7 @@ def efi_partition(steps: Steps, root: Path, image: Path, epoch: int) -> None:
         "EFI/BOOT/grubx64.efi": (root / "usr/lib/grub/x86_64-efi-signed/gcdx64.efi.signed").read_bytes(),
         "EFI/BOOT/mmx64.efi": (root / "usr/lib/shim/mmx64.efi.signed").read_bytes(),
         "boot/grub/grub.cfg": (
-            b"search --set=root --file /.disk/zerotier-multi\nset prefix=($root)/boot/grub\n"
-            b"configfile ($root)/boot/grub/grub.cfg\n"
+            b"search --set=root --file /.disk/zerotier-multi\nset prefix=($root)/boot/grub\nconfigfile ($root)/boot/grub/grub.cfg\n"
         ),
     }
     for name, content in files.items():
@@ -75,9 +72,7 @@ def efi_partition(steps: Steps, root: Path, image: Path, epoch: int) -> None:
     kilobytes = sum(len(content) for content in files.values()) // 1024 + 512
     volume_id = f"{epoch % 2**32:08x}"
     # Without --invariant the label bears the time of the build; it comes before -i, whose number it would set too.
-    steps.run(
-        ["mkfs.fat", "-C", "-F", "12", "--invariant", "-i", volume_id, "-n", "ZTM_EFI", str(image), str(kilobytes)]
-    )
+    steps.run(["mkfs.fat", "-C", "-F", "12", "--invariant", "-i", volume_id, "-n", "ZTM_EFI", str(image), str(kilobytes)])
     names = sorted({str(parent) for name in files for parent in Path(name).parents if str(parent) != "."})
     steps.run(["mmd", "-i", str(image), *(f"::{name}" for name in names)])
     for name in sorted(files):

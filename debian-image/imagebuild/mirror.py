@@ -27,9 +27,7 @@ class Mirror:
 
 def find_mirror() -> Mirror:
     """Ask apt. Raises :class:`BuildError` when this machine has no lists of Debian 12."""
-    lines = output(
-        ["apt-get", "indextargets", "--format", "$(RELEASE) $(REPO_URI)", "Created-By: Packages", "Origin: Debian"]
-    )
+    lines = output(["apt-get", "indextargets", "--format", "$(RELEASE) $(REPO_URI)", "Created-By: Packages", "Origin: Debian"])
     found = dict(line.split(maxsplit=1) for line in lines.splitlines())
     if SUITE not in found:
         raise BuildError("apt has no Debian 12 package lists; check /etc/apt/sources.list, then run apt-get update")

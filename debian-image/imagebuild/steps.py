@@ -69,9 +69,7 @@ class Steps:
             with self._log.open("rb") as log:
                 log.seek(start)
                 tail = log.read().decode(errors="replace").splitlines()[-15:]
-            raise BuildError(
-                "\n".join([*tail, f"step {self._name}: {command[0]} ended with {code}; the full log is {self._log}"])
-            )
+            raise BuildError("\n".join([*tail, f"step {self._name}: {command[0]} ended with {code}; the full log is {self._log}"]))
 
     def _write(self, text: str) -> None:
         with self._log.open("a") as log:

@@ -73,9 +73,7 @@ def find_engines(path: str = ENGINE_PATH) -> dict[str, str]:
 def engine_version(program: str) -> tuple[int, ...]:
     """Version that an engine reports with ``-v``; (0,) for a program that does not answer as one."""
     try:
-        answer = subprocess.run(
-            [program, "-v"], capture_output=True, text=True, timeout=5, stdin=subprocess.DEVNULL, check=False
-        )
+        answer = subprocess.run([program, "-v"], capture_output=True, text=True, timeout=5, stdin=subprocess.DEVNULL, check=False)
     except (OSError, subprocess.TimeoutExpired):
         return (0,)
     match = re.fullmatch(r"(\d+)\.(\d+)\.(\d+)\S*", answer.stdout.strip())

@@ -44,9 +44,7 @@ def check_bundle(bundle: Bundle, topology: Topology) -> list[Problem]:
 def _vrf(bundle: Bundle) -> Iterable[Problem]:
     """Bundles, members and VRFs are devices of one router, so no two may share a name."""
     if bundle.vrf and names.is_our_device(bundle.vrf):
-        yield Problem(
-            f"{bundle.path} vrf {bundle.vrf}", "is a device name of bundles; choose a VRF name other than ztN and ztNpK"
-        )
+        yield Problem(f"{bundle.path} vrf {bundle.vrf}", "is a device name of bundles; choose a VRF name other than ztN and ztNpK")
 
 
 def _weights(bundle: Bundle, numbers: Sequence[int]) -> Iterable[Problem]:
@@ -54,7 +52,9 @@ def _weights(bundle: Bundle, numbers: Sequence[int]) -> Iterable[Problem]:
     fixed = [k for k in numbers if bundle.weight(k) != bundle.default_weight]
     if bundle.weights == "auto" and fixed:
         weight = f"instance {fixed[0]} weight {bundle.weight(fixed[0])}"
-        yield Problem(f"{bundle.path} balance weights auto", f"conflicts with {weight}; delete that weight or set balance weights static")
+        yield Problem(
+            f"{bundle.path} balance weights auto", f"conflicts with {weight}; delete that weight or set balance weights static"
+        )
 
 
 def _networks(bundle: Bundle, numbers: Sequence[int]) -> Iterable[Problem]:
@@ -73,8 +73,7 @@ def _ports(bundle: Bundle, numbers: Sequence[int]) -> Iterable[Problem]:
     if highest > 65535:
         yield Problem(
             path,
-            f"instance {last} would need port {highest}, above 65535; "
-            f"set {65536 - len(numbers)} or lower, or run fewer instances",
+            f"instance {last} would need port {highest}, above 65535; set {65536 - len(numbers)} or lower, or run fewer instances",
         )
     yield from _same_port([bundle], {bundle.name: numbers})
 
@@ -130,8 +129,7 @@ def _transit(bundle: Bundle, count: int) -> Iterable[Problem]:
         if bundle.site is not None and bundle.site > transit.sites:
             yield Problem(
                 f"{base} site {bundle.site}",
-                f"a /{transit.subnet_length} has only hosts 1 to {transit.sites}; "
-                f"choose one of these or a shorter subnet-length",
+                f"a /{transit.subnet_length} has only hosts 1 to {transit.sites}; choose one of these or a shorter subnet-length",
             )
     if bundle.transits and bundle.site is None:
         yield Problem(f"{base} site", "is missing; set this router's host number in every transit subnet")
@@ -151,7 +149,8 @@ def _remotes(bundle: Bundle) -> Iterable[Problem]:
         own = {network for k in remote.instances if (network := bundle.network(k))}
         if remote.network and own and own != {remote.network}:
             yield Problem(
-                f"{where} invite", f"is for network {remote.network}, but {bundle.name} is on {min(own)}; set the same network-id on both routers"
+                f"{where} invite",
+                f"is for network {remote.network}, but {bundle.name} is on {min(own)}; set the same network-id on both routers",
             )
         if not remote.prefixes:
             yield Problem(f"{where} prefix", "is missing; set at least one prefix behind this remote")
@@ -181,9 +180,7 @@ def _site(bundle: Bundle, remote: Remote, where: str, sites: dict[int, str]) -> 
     sites.setdefault(site, remote.name)
     for transit in bundle.transits:
         if site > transit.sites:
-            yield Problem(
-                at, f"a /{transit.subnet_length} has only hosts 1 to {transit.sites}; use a shorter subnet-length"
-            )
+            yield Problem(at, f"a /{transit.subnet_length} has only hosts 1 to {transit.sites}; use a shorter subnet-length")
 
 
 def _loops(bundle: Bundle) -> Iterable[Problem]:
@@ -218,7 +215,8 @@ def _needs_controller_free(bundle: Bundle) -> Iterable[Problem]:
 def _controller_free(bundle: Bundle, numbers: Sequence[int]) -> Iterable[Problem]:
     if bundle.planet is not None:
         yield Problem(
-            f"{bundle.path} planet {shown(bundle.planet)}", "cannot be used in controller-free mode; delete planet or controller-free"
+            f"{bundle.path} planet {shown(bundle.planet)}",
+            "cannot be used in controller-free mode; delete planet or controller-free",
         )
     remotes = [r for r in bundle.remotes if not r.disabled]
     if len(remotes) > MAX_CONTROLLER_FREE_REMOTES:

@@ -193,4 +193,3 @@ def _start(bundle: str, units: Mapping[str, InstancePlan], digests: Mapping[str,
         systemd.systemctl("start", *idle)
     if stale:
         restarts.restart(bundle, stale)
-

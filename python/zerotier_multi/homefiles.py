@@ -59,7 +59,13 @@ def _restart_digest(plan: Plan, instance: InstancePlan, files: HomeFiles) -> str
     The addresses of a source interface are no part of it: whoever restarts an instance writes those of that moment.
     """
     conf = without_live(make_conf(plan, instance, None))
-    start = [instance.engine, str(instance.port), instance.source_interface or "", *instance.listen, json.dumps(conf, sort_keys=True)]
+    start = [
+        instance.engine,
+        str(instance.port),
+        instance.source_interface or "",
+        *instance.listen,
+        json.dumps(conf, sort_keys=True),
+    ]
     digest = hashlib.sha256("\0".join(start).encode())
     for name, content in sorted({**files.have, **files.create, "local.conf": b""}.items()):
         digest.update(f"\0{name}\0{hashlib.sha256(content).hexdigest()}".encode())

@@ -98,7 +98,9 @@ def keep_secrets(home: Path, running: bool) -> list[str]:
         else:
             os.chown(path, 0, 0, follow_symlinks=False)
             os.chmod(path, 0o600)
-            told.append(f"{path} {fault}, which is now corrected; anybody with a copy can impersonate this node; to replace it, use: reset zerotier")
+            told.append(
+                f"{path} {fault}, which is now corrected; anybody with a copy can impersonate this node; to replace it, use: reset zerotier"
+            )
     if renewals is None and not running:
         token.unlink(missing_ok=True)
         renewals = 0
@@ -154,7 +156,12 @@ def sync_home(home: Path, wanted: HomeFiles) -> HomeChange:
 
 
 def _candidates(home: Path) -> list[Path]:
-    found = [home / "planet", home / PLANET_MARK, *sorted((home / "networks.d").glob("*.conf")), *sorted((home / "moons.d").glob("*.moon"))]
+    found = [
+        home / "planet",
+        home / PLANET_MARK,
+        *sorted((home / "networks.d").glob("*.conf")),
+        *sorted((home / "moons.d").glob("*.moon")),
+    ]
     return [path for path in found if path.is_file()]
 
 

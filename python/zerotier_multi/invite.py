@@ -99,7 +99,9 @@ def decode(text: str) -> Invite:
     cursor = _Cursor(data[:-4])
     version, site, network = struct.unpack("!BHQ", cursor.take(11))
     if version != VERSION:
-        raise ValueError(f"is an invite of version {version}, but this router reads version {VERSION}; update the older of the two routers")
+        raise ValueError(
+            f"is an invite of version {version}, but this router reads version {VERSION}; update the older of the two routers"
+        )
     prefixes = tuple(cursor.network() for _ in range(cursor.byte()))
     instances = {}
     for _ in range(cursor.byte()):

@@ -132,9 +132,7 @@ def _sentence(alike: Sequence[Member]) -> str:
         case NetworkState.NOT_FOUND:
             return f"{who}: controller {controller} has no network {network}: correct the network ID, or create the network there"
         case NetworkState.UNAUTHORIZED:
-            return (
-                f"{who} wait{'s' if one else ''} for authorization: authorize {members} of network {network} at its controller"
-            )
+            return f"{who} wait{'s' if one else ''} for authorization: authorize {members} of network {network} at its controller"
         case NetworkState.SIGN_IN:
             return (
                 f"{who} must sign in, which a router cannot do: exempt {members} of network {network} from "

@@ -44,11 +44,7 @@ def instance_numbers(bundle: Bundle, topology: Topology) -> tuple[int, ...]:
 def cpu_offset(bundle: Bundle, others: Iterable[Bundle], topology: Topology) -> int:
     """How many places in the CPU order the bundles with lower numbers take before this one."""
     own = names.bundle_number(bundle.name)
-    return sum(
-        instance_count(other, topology)
-        for other in others
-        if not other.disabled and names.bundle_number(other.name) < own
-    )
+    return sum(instance_count(other, topology) for other in others if not other.disabled and names.bundle_number(other.name) < own)
 
 
 def make_plan(
@@ -156,9 +152,7 @@ def _paths(bundle: Bundle, numbers: Sequence[int], remotes: Sequence[Remote]) ->
 def _groups(bundle: Bundle, remotes: Sequence[Remote], paths: Sequence[PathPlan]) -> Iterable[GroupPlan]:
     for remote in remotes:
         for transit in bundle.transits:
-            members = tuple(
-                p.nexthop_id for p in paths if p.remote == remote.name and p.family == transit.family
-            )
+            members = tuple(p.nexthop_id for p in paths if p.remote == remote.name and p.family == transit.family)
             if members:
                 yield GroupPlan(
                     remote=remote.name,

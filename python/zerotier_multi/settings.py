@@ -84,7 +84,9 @@ SETTINGS = (
     Setting("network-config * mtu", ("physical", ANY, "mtu"), live=True),
     Setting("network-config * trusted-path", ("physical", ANY, "trustedPathId"), live=True),
     Setting("offload disable", ("settings", "offloadDisable")),  # zerotier-one has none and ignores it
-    Setting("peer-config * blacklist", ("virtual", ANY, "blacklist"), live=True, lacks="knows no networks to avoid for a single node"),
+    Setting(
+        "peer-config * blacklist", ("virtual", ANY, "blacklist"), live=True, lacks="knows no networks to avoid for a single node"
+    ),
     Setting("peer-config * try", ("virtual", ANY, "try"), live=True, convert=address_and_port),
     Setting("peer-specific-bonds * bonding-policy", ("settings", "peerSpecificBonds", ANY), lacks=_NO_BONDING),
     Setting("secondary port", ("settings", "secondaryPort"), lacks=_ONE_PORT, counted=True),

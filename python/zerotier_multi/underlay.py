@@ -12,9 +12,7 @@ from zerotier_multi.plan import Plan
 from zerotier_multi.transit import IPInterface, IPNetwork
 
 # Addresses that the Internet does not route: RFC 1918, RFC 6598 (behind a carrier's NAT), RFC 4193.
-PRIVATE = tuple(
-    map(ipaddress.ip_network, ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10", "fc00::/7"))
-)
+PRIVATE = tuple(map(ipaddress.ip_network, ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10", "fc00::/7")))
 # A bridge of docker's is named after the first 12 digits of a network id.
 _CONTAINER_BRIDGE = re.compile(r"br-[0-9a-f]{12}")
 

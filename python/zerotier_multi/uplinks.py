@@ -17,20 +17,20 @@ def problems(bundle: Bundle, numbers: Sequence[int]) -> Iterable[Problem]:
         device = override.source_interface
         if device and names.is_our_device(device):
             yield Problem(
-                f"{where} source-interface {device}", "is a device of a bundle and cannot be an uplink; set an interface such as eth1"
+                f"{where} source-interface {device}",
+                "is a device of a bundle and cannot be an uplink; set an interface such as eth1",
             )
         elif device and (device == "lo" or device.startswith(TUNNEL_PREFIXES)):
             yield Problem(
-                f"{where} source-interface {device}", "is a tunnel or loopback device and cannot be an uplink; set an interface such as eth1"
+                f"{where} source-interface {device}",
+                "is a tunnel or loopback device and cannot be an uplink; set an interface such as eth1",
             )
         for family in (4, 6):
             gateways = [gateway for gateway in override.gateways if gateway.version == family]
             if len(gateways) > 1:
                 yield Problem(f"{where} gateway {gateways[1]}", f"conflicts with {gateways[0]}; keep one IPv{family} gateway")
         if override.gateways and not device:
-            yield Problem(
-                f"{where} gateway {override.gateways[0]}", "requires an uplink; set source-interface"
-            )
+            yield Problem(f"{where} gateway {override.gateways[0]}", "requires an uplink; set source-interface")
 
 
 def problems_on_box(bundle: Bundle, numbers: Sequence[int], devices: Mapping[str, Sequence[str]]) -> Iterable[Problem]:

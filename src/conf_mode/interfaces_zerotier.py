@@ -14,9 +14,7 @@ base = ['interfaces', 'zerotier']
 
 def get_config(config=None):
     conf = config if config else Config()
-    bundles = conf.get_config_dict(
-        base, get_first_key=True, no_tag_node_value_mangle=True, with_recursive_defaults=True
-    )
+    bundles = conf.get_config_dict(base, get_first_key=True, no_tag_node_value_mangle=True, with_recursive_defaults=True)
     return {'ifname': os.environ['VYOS_TAGNODE_VALUE'], 'bundles': bundles}
 
 

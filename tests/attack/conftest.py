@@ -42,5 +42,7 @@ def trio(lab: Lab) -> list[Router]:
         engine=Path(ENGINE).name,
     )  # fmt: skip
     for router in routers:  # else routes come while a test looks at them
-        router.wait(lambda r=router: not r.json(["ip", "-j", "-6", "address", "show", "tentative"]), what="addresses that are settled")
+        router.wait(
+            lambda r=router: not r.json(["ip", "-j", "-6", "address", "show", "tentative"]), what="addresses that are settled"
+        )
     return routers

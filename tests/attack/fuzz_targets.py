@@ -84,7 +84,11 @@ def _wire() -> Made:
 
 
 def _plans(directory: Path) -> Made:
-    plans = [PLAN, *box().plans, make_plan(parse_bundle("zt0", configured(EXAMPLE + "vrf blue\ninstance 2 cpu 1")["zt0"]), (Cpu(0, 0), Cpu(1, 1)), "x")]
+    plans = [
+        PLAN,
+        *box().plans,
+        make_plan(parse_bundle("zt0", configured(EXAMPLE + "vrf blue\ninstance 2 cpu 1")["zt0"]), (Cpu(0, 0), Cpu(1, 1)), "x"),
+    ]
     samples = [json.loads(to_json(plan)) for plan in plans]
     places = directory / "plans"
     places.mkdir()
@@ -111,7 +115,13 @@ def _plans(directory: Path) -> Made:
                 home_files(plan, instance, None)
         return True
 
-    known = [_DEEP, json.dumps({**samples[0], "x\ny": 7}), json.dumps({**samples[0], "adjust_mss": 7}), json.dumps({**samples[0], "adjust_mss": ["disable"]}), json.dumps({**samples[0], "addresses": [None]})]
+    known = [
+        _DEEP,
+        json.dumps({**samples[0], "x\ny": 7}),
+        json.dumps({**samples[0], "adjust_mss": 7}),
+        json.dumps({**samples[0], "adjust_mss": ["disable"]}),
+        json.dumps({**samples[0], "addresses": [None]}),
+    ]
     return [Target("plans", samples, as_text, call, known)]
 
 
@@ -177,14 +187,23 @@ def _files(directory: Path) -> Made:
         Target("planets and moons", [made, moon, base64.b64encode(made)], mutated_bytes, worlds),
         Target(
             "what the daemon writes down",
-            [{"2046820481": ["up", 12.5]}, {"r2.example.org": ["198.51.100.2", "2001:db8::2"]}, {"net/ipv4/fib_multipath_hash_policy": "0"}],
+            [
+                {"2046820481": ["up", 12.5]},
+                {"r2.example.org": ["198.51.100.2", "2001:db8::2"]},
+                {"net/ipv4/fib_multipath_hash_policy": "0"},
+            ],
             as_text,
             memory,
             [_DEEP, '{"r2.example.org": ["198.51.100.256"]}', '{"1": ["up", Infinity]}', '{"1": ["up", NaN]}'],
         ),
         Target(
             "DHCP leases",
-            [isc, isc * 3, "new_routers='203.0.113.1 203.0.113.2'\nnew_ip_address='203.0.113.9'\n", "ADDRESS=203.0.113.9\nROUTER=203.0.113.1\n"],
+            [
+                isc,
+                isc * 3,
+                "new_routers='203.0.113.1 203.0.113.2'\nnew_ip_address='203.0.113.9'\n",
+                "ADDRESS=203.0.113.9\nROUTER=203.0.113.1\n",
+            ],
             mutated_text,
             lease,
             ["lease {\n" * 60_000],
@@ -227,13 +246,25 @@ def _names() -> Made:
             mutated_text,
             _raises_value_error(endpoint, named_endpoint, parse_cpu_list, PublicIdentity.parse),
         ),
-        Target("units of systemd", [unit], mutated_text, lambda given: systemd.parse_unit(given, 5.0).pid == 12, ["MainPID=²", "NRestarts=" + "9" * 5000]),
+        Target(
+            "units of systemd",
+            [unit],
+            mutated_text,
+            lambda given: systemd.parse_unit(given, 5.0).pid == 12,
+            ["MainPID=²", "NRestarts=" + "9" * 5000],
+        ),
     ]
 
 
 # -- what an instance tells
 
-_STATUS = {"address": "00000000a1", "online": True, "version": "1.14.1", "clock": 5, "unreadHello": [{"address": "0000000001", "last": 1}]}
+_STATUS = {
+    "address": "00000000a1",
+    "online": True,
+    "version": "1.14.1",
+    "clock": 5,
+    "unreadHello": [{"address": "0000000001", "last": 1}],
+}
 _NETWORK = {"nwid": "8056c2e21c000001", "id": "8056c2e21c000001", "status": "OK", "mtu": 2800, "portDeviceName": "zt0p1"}
 
 
@@ -245,7 +276,10 @@ _ODD_ANSWERS = [
 
 def _api() -> Made:
     instance, plan = PLAN.instances[0], replace(PLAN, controller_free=False)
-    answers = [[_STATUS, [_NETWORK], [peer("00000000b1")]], [_STATUS, [{**_NETWORK, "status": "ACCESS_DENIED"}], [peer("00000000b1", role="LEAF")]]]
+    answers = [
+        [_STATUS, [_NETWORK], [peer("00000000b1")]],
+        [_STATUS, [{**_NETWORK, "status": "ACCESS_DENIED"}], [peer("00000000b1", role="LEAF")]],
+    ]
 
     def shown(given: Any) -> bool:
         status, networks, peers = given if isinstance(given, list) and len(given) == 3 else ({}, [], [])
@@ -264,7 +298,10 @@ def _api() -> Made:
         return told.peers is not None
 
     body = json.dumps(_STATUS).encode()
-    good = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\nConnection: keep-alive\r\n\r\n" % len(body) + body
+    good = (
+        b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\nConnection: keep-alive\r\n\r\n" % len(body)
+        + body
+    )
 
     def http(given: bytes) -> bool:
         with suppress(ValueError):
@@ -273,7 +310,16 @@ def _api() -> Made:
 
     return [
         Target("answers of an instance", answers, mutated_json, shown, _ODD_ANSWERS),
-        Target("HTTP, in the daemon", [good], mutated_bytes, http, [b"HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n" + b"[" * 100_000, good.replace(b"Length: ", "Length: ²".encode("latin1"))]),
+        Target(
+            "HTTP, in the daemon",
+            [good],
+            mutated_bytes,
+            http,
+            [
+                b"HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n" + b"[" * 100_000,
+                good.replace(b"Length: ", "Length: ²".encode("latin1")),
+            ],
+        ),
     ]
 
 
@@ -310,7 +356,11 @@ REQUESTS = [{"op": "status"}, {"op": "sync"}, {"op": "drain", "devices": ["zt0p1
 
 def a_request(source: random.Random, samples: Sequence[Any]) -> bytes:
     """A line for a socket of the daemon, or what is none."""
-    return encoded(as_text(source, samples)) if source.random() < 0.8 else mutated_bytes(source, [json.dumps(s).encode() for s in samples])
+    return (
+        encoded(as_text(source, samples))
+        if source.random() < 0.8
+        else mutated_bytes(source, [json.dumps(s).encode() for s in samples])
+    )
 
 
 def _part(client: socket.socket) -> bytes | bool:
@@ -461,16 +511,61 @@ def _ztsh(directory: Path) -> Made:
         "edit interfaces zerotier zt0\nset remote R2 prefix 192.0.2.0/24\nup\ntop\nshow -all\ndelete interfaces\n",
         "set interfaces zerotier zt0\ncomment interfaces zerotier zt0 'text'\ncopy interfaces zerotier zt0 to zerotier zt1\n",
     ]
-    own = [EXAMPLE, EXAMPLE + "controller-free\nremote R2 instance 1 endpoint r2.example.org:9993\ninstance 2 port 9999\n", EXAMPLE + _MORE]
+    own = [
+        EXAMPLE,
+        EXAMPLE + "controller-free\nremote R2 instance 1 endpoint r2.example.org:9993\ninstance 2 port 9999\n",
+        EXAMPLE + _MORE,
+    ]
     return [
         Target("config.boot", [_BOOT], mutated_text, boot, ["/* " * 40_000, "lease {" * 18_000]),
-        Target("filters behind a pipe", [_BOOT, "+   " + _BOOT.replace("\n", "\n    ")], mutated_text, filters, ["a b\na {\n b c\n}\n"]),
+        Target(
+            "filters behind a pipe", [_BOOT, "+   " + _BOOT.replace("\n", "\n    ")], mutated_text, filters, ["a b\na {\n b c\n}\n"]
+        ),
         Target("bundles", own, mutated_text, bundle),
-        Target("lines of conf mode", typed, mutated_text, lines, ["set interfaces zerotier zt0 instances 4\nshow interfaces zerotier zt0 instances 4\n", "compare ²\nrollback ²\nset interfaces zerotier zt² disable\nshow\n"]),
-        Target("requests to the authority", [commit, {**commit, "operation": "save"}, {**commit, "operation": "confirm"}], as_text, request, [json.dumps({**commit, "operation": "\x1b[2J"}), json.dumps({**commit, "changes": {**changes, "added": [["\x1b[2J"]]}})]),
-        Target("commits of the archive", [gzip.compress(f"// commit: {json.dumps(header)}\n{_BOOT}".encode(), mtime=0)], mutated_bytes, revision, [_TORN]),
-        Target("headers of commits", [header], lambda source, samples: gzip.compress(b"// commit: " + encoded(as_text(source, samples)) + b"\n"), revision, [gzip.compress(b"// commit: " + json.dumps({**header, **odd}).encode()) for odd in ({"time": "x"}, {"time": 1e300}, {"via": "x\n0 forged"})]),
-        Target("sessions of the command wrapper", [changes], as_text, wrapped, ["0", _DEEP, "{}", '{"gone": [], "added": [["nothing"]], "comments": []}']),
+        Target(
+            "lines of conf mode",
+            typed,
+            mutated_text,
+            lines,
+            [
+                "set interfaces zerotier zt0 instances 4\nshow interfaces zerotier zt0 instances 4\n",
+                "compare ²\nrollback ²\nset interfaces zerotier zt² disable\nshow\n",
+            ],
+        ),
+        Target(
+            "requests to the authority",
+            [commit, {**commit, "operation": "save"}, {**commit, "operation": "confirm"}],
+            as_text,
+            request,
+            [
+                json.dumps({**commit, "operation": "\x1b[2J"}),
+                json.dumps({**commit, "changes": {**changes, "added": [["\x1b[2J"]]}}),
+            ],
+        ),
+        Target(
+            "commits of the archive",
+            [gzip.compress(f"// commit: {json.dumps(header)}\n{_BOOT}".encode(), mtime=0)],
+            mutated_bytes,
+            revision,
+            [_TORN],
+        ),
+        Target(
+            "headers of commits",
+            [header],
+            lambda source, samples: gzip.compress(b"// commit: " + encoded(as_text(source, samples)) + b"\n"),
+            revision,
+            [
+                gzip.compress(b"// commit: " + json.dumps({**header, **odd}).encode())
+                for odd in ({"time": "x"}, {"time": 1e300}, {"via": "x\n0 forged"})
+            ],
+        ),
+        Target(
+            "sessions of the command wrapper",
+            [changes],
+            as_text,
+            wrapped,
+            ["0", _DEEP, "{}", '{"gone": [], "added": [["nothing"]], "comments": []}'],
+        ),
         Target("what boot has told", ["interfaces zerotier zt0: it is refused\n"], mutated_text, report, ["\ud800"]),
         Target("names of unfinished files", [f".local.conf.{1 << 22}", ".x.999999999"], mutated_text, left),
     ]

@@ -20,7 +20,9 @@ PORT = 4000
 
 
 def transit(router: Router, family: int = 4, instance: int = 1) -> str:
-    return f"10.14.0.{16 * (instance - 1) + router.number}" if family == 4 else f"2001:db8:14::{16 * (instance - 1) + router.number:x}"
+    return (
+        f"10.14.0.{16 * (instance - 1) + router.number}" if family == 4 else f"2001:db8:14::{16 * (instance - 1) + router.number:x}"
+    )
 
 
 @pytest.fixture(autouse=True)
@@ -116,7 +118,9 @@ def test_what_is_no_probe_is_left_alone(trio: list[Router], attack: Attack) -> N
         message[0] = wire.ECHO_REQUEST[family] if source.random() < 0.7 else source.randrange(256)
         for _ in range(source.choice((0, 1, 4))):
             message[source.randrange(4, len(message))] = source.randrange(256)
-        message = message[: source.choice((len(message), source.randrange(8, len(message) + 1)))] + bytes(source.choice((0, 0, 900)))
+        message = message[: source.choice((len(message), source.randrange(8, len(message) + 1)))] + bytes(
+            source.choice((0, 0, 900))
+        )
         message[2:4] = bytes(2)
         # A remote may say of its own paths what it likes; so these come from an address that it does not have.
         elsewhere = "10.14.0.9" if family == 4 else "2001:db8:14::9"
@@ -135,10 +139,20 @@ def test_nobody_teaches_us_neighbours_or_routes(trio: list[Router], attack: Atta
     local = link_local(third, DEVICE)
     frames: list[tuple[str, bytes]] = []
     for claimed in (transit(second), transit(first), loopback(second), loopback(first), transit(first, 4, 2), "10.14.0.9"):
-        for operation, target_mac, target in ((1, "00:00:00:00:00:00", claimed), (2, ours, transit(first)), (2, packets.BROADCAST, claimed)):
+        for operation, target_mac, target in (
+            (1, "00:00:00:00:00:00", claimed),
+            (2, ours, transit(first)),
+            (2, packets.BROADCAST, claimed),
+        ):
             told = packets.arp(operation, bad, claimed, target_mac, target)
             frames += [(DEVICE, packets.frame(to_mac, bad, packets.ARP, told)) for to_mac in (ours, packets.BROADCAST)]
-    for claimed in (transit(second, 6), transit(first, 6), loopback6(second), link_local(first, DEVICE), link_local(second, DEVICE)):
+    for claimed in (
+        transit(second, 6),
+        transit(first, 6),
+        loopback6(second),
+        link_local(first, DEVICE),
+        link_local(second, DEVICE),
+    ):
         for source_, target in ((local, transit(first, 6)), (claimed, "ff02::1"), (claimed, transit(first, 6))):
             told = packets.neighbour_advertisement(source_, target, claimed, bad)
             frames.append((DEVICE, packets.frame(ours, bad, packets.ETHERTYPE[6], told)))

@@ -40,9 +40,12 @@ def test_every_parser(harmless: Path, attack: Attack, capsys: pytest.CaptureFixt
         found += tally.findings.values()
         if attack.long:
             with capsys.disabled():
-                print(f"\n{target.name}: {tally.inputs} inputs, {tally.good} of them good, {len(tally.findings)} findings", end="", flush=True)
+                print(
+                    f"\n{target.name}: {tally.inputs} inputs, {tally.good} of them good, {len(tally.findings)} findings",
+                    end="",
+                    flush=True,
+                )
                 for finding in tally.findings.values():
                     print(f"\n{finding}", flush=True)
         assert tally.good or tally.inputs < 500, f"{target.name} takes none of its own samples"
     assert not found, "\n".join(map(str, found))
-

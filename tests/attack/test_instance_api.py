@@ -87,7 +87,17 @@ while True:
 @contextmanager
 def nobody(router: Router, program: str, *arguments: object) -> Iterator[subprocess.Popen[str]]:
     """A program of an unprivileged user; it has begun when it has printed a line."""
-    words = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--pdeathsig", "KILL", "/usr/bin/python3", "-c", program]
+    words = [
+        "setpriv",
+        "--reuid=65534",
+        "--regid=65534",
+        "--clear-groups",
+        "--pdeathsig",
+        "KILL",
+        "/usr/bin/python3",
+        "-c",
+        program,
+    ]
     made = router.popen([*words, *map(str, arguments)])
     assert made.stdout and made.stdout.readline()
     try:
@@ -155,7 +165,9 @@ def test_a_user_who_takes_the_port_of_an_instance_that_died(router: Router, kind
             said = f"TCP port {PORTS[0]} is taken by another program of user nobody; until it is free, the API is available only at api.sock in the home"
             assert said in router.journal("zerotier-multi@zt0-1")
         else:
-            router.wait(lambda: "user nobody; it is started as soon as" in router.journal("zerotier-pathd"), timeout=20, what="a line")
+            router.wait(
+                lambda: "user nobody; it is started as soon as" in router.journal("zerotier-pathd"), timeout=20, what="a line"
+            )
             entry, (warning, *_) = shown(router)["instances"][0], shown(router)["warnings"]
             assert entry["state"] == "down" and "zt0/1 does not run (failed" in warning
             assert f"{kind.upper()} port {PORTS[0]} is taken by python3 (pid" in warning and "of user nobody" in warning
@@ -188,4 +200,6 @@ def test_a_token_that_others_could_read_is_replaced_by_a_commit(router: Router) 
     assert router.read(token) != old and router.run(["stat", "-c", "%a %U", token]).stdout == "600 root\n"
     after = processes(router)
     router.must_configure("delete interfaces zerotier zt0 description")
-    assert processes(router) == after and {k: pid for k, pid in after.items() if k > 1} == {k: pid for k, pid in before.items() if k > 1}
+    assert processes(router) == after and {k: pid for k, pid in after.items() if k > 1} == {
+        k: pid for k, pid in before.items() if k > 1
+    }

@@ -230,5 +230,16 @@ def test_hostile_requests_to_the_authority_are_refused_in_a_sentence(router: Rou
 
 def _authority(router: Router, user: str, text: str) -> subprocess.CompletedProcess[str]:
     group = router.run(["id", "-gn", user]).stdout.strip()
-    command = ["setpriv", "--reuid", user, "--regid", group, "--init-groups", "--", "sudo", "--non-interactive", "/usr/libexec/ztsh/authority"]
+    command = [
+        "setpriv",
+        "--reuid",
+        user,
+        "--regid",
+        group,
+        "--init-groups",
+        "--",
+        "sudo",
+        "--non-interactive",
+        "/usr/libexec/ztsh/authority",
+    ]
     return router.run(command, text_input=text, check=False)

@@ -68,7 +68,9 @@ def test_it_is_back_after_one_restart(trio: list[Router], flows: Flows, lose: ob
     wait_paths(trio, PATHS, timeout=BACK)
     assert first.read(MARKER) == content
     told = revivals(first)[before:]
-    assert len(told) == 1 and "zt0/1" in told[0] and f"networks.d/{NETWORK}.conf in its home did not match the plan" in told[0], told
+    assert len(told) == 1 and "zt0/1" in told[0] and f"networks.d/{NETWORK}.conf in its home did not match the plan" in told[0], (
+        told
+    )
     assert first.run(["systemctl", "show", "-P", "MainPID", "zerotier-multi@zt0-2"]).stdout == pid
     seen = flows.end()
     others = [flow for flow, way in zip(seen, flows.devices, strict=True) if way == ("zt0p2", "zt0p2")]

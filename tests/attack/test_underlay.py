@@ -228,9 +228,7 @@ def learned(router: Router, target: str) -> int | None:
 
 @only_ztnode
 @pytest.mark.parametrize("family", [4, 6])
-def test_words_of_a_smaller_mtu_on_the_way_cut_no_packet_in_pieces(
-    pair: list[Router], attacker: Attacker, family: int
-) -> None:
+def test_words_of_a_smaller_mtu_on_the_way_cut_no_packet_in_pieces(pair: list[Router], attacker: Attacker, family: int) -> None:
     r1, r2 = pair
     target = r2.underlay4 if family == 4 else r2.underlay6
     with without(r1, "ip6" if family == 4 else "ip"):

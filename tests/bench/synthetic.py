@@ -71,7 +71,9 @@ class Maker:
                 )
             )  # fmt: skip
         found.append(
-            self.row("ztnode x 4", "ours", "throughput", "Mbit/s", "this machine has 2 cores, 8 are needed", engine="ztnode", instances=4)
+            self.row(
+                "ztnode x 4", "ours", "throughput", "Mbit/s", "this machine has 2 cores, 8 are needed", engine="ztnode", instances=4
+            )
         )
         return tuple(found)
 
@@ -87,7 +89,12 @@ class Maker:
     def latency(self) -> tuple[Row, ...]:
         found = []
         for load, factor in (("idle", 1.0), ("tcp-1", 20.0), ("tcp-8", 30.0)):
-            for subject, group, middle in (("raw link", "raw", 0.02), ("wireguard-go", "peer", 0.2), ("ZeroTier x 1", "stock", 0.19), ("ztnode x 4", "ours", 0.12)):
+            for subject, group, middle in (
+                ("raw link", "raw", 0.02),
+                ("wireguard-go", "peer", 0.2),
+                ("ZeroTier x 1", "stock", 0.19),
+                ("ztnode x 4", "ours", 0.12),
+            ):
                 values = tuple(round(middle * factor * self.random.lognormvariate(0, 0.4), 4) for _ in range(1000))
                 found.append(self.row(subject, group, "latency", "ms", middle * factor, "lower", load=load, distribution=values))
                 found.append(self.row(subject, group, "echoes lost", "%", 0.1, "lower", load=load))
@@ -98,7 +105,9 @@ class Maker:
         for event, ours, stock in (("instance-killed", 0.3, 12.0), ("port-cut", 0.9, 21.0), ("address-changed", 0.6, 30.0)):
             for subject, group, gap in (("ZeroTier x 2", "stock", stock), ("ztnode x 2", "ours", ours)):
                 line = tuple((t / 10, 0.0 if 0 <= t / 10 < gap else 100.0 + self.random.uniform(-4, 4)) for t in range(-50, 350))
-                found.append(self.row(subject, group, "stall", "s", gap, "lower", event=event, timeline=line, timeline_unit="% answered"))
+                found.append(
+                    self.row(subject, group, "stall", "s", gap, "lower", event=event, timeline=line, timeline_unit="% answered")
+                )
         return tuple(found)
 
     def memory(self) -> tuple[Row, ...]:
@@ -132,7 +141,14 @@ class Maker:
         )  # fmt: skip
         return (
             self.row("ztnode x 1", "ours", "cpu per Gbit", "s", 0.31, "lower", stacks=stacks),
-            self.row("ztnode x 1, kernel", "ours", "cpu per Gbit", "s", "perf may not see the kernel here (perf_event_paranoid is 2)", "lower"),
+            self.row(
+                "ztnode x 1, kernel",
+                "ours",
+                "cpu per Gbit",
+                "s",
+                "perf may not see the kernel here (perf_event_paranoid is 2)",
+                "lower",
+            ),
         )
 
 

@@ -15,7 +15,13 @@ from bench.results import Machine, Row, Run, Scenario, Settings, save
 
 def run_of(*rows: Row, **machine: object) -> Run:
     known = Machine("a processor", 2, (), "6.1", 2**30, "")
-    return Run(dataclasses.replace(known, **machine), "2026-11-22", {"iperf3": "3.12"}, Settings(5, 1.0, quick=False), (Scenario("throughput", "A", "B", "C", rows),))  # type: ignore[arg-type]
+    return Run(
+        dataclasses.replace(known, **machine),
+        "2026-11-22",
+        {"iperf3": "3.12"},
+        Settings(5, 1.0, quick=False),
+        (Scenario("throughput", "A", "B", "C", rows),),
+    )  # type: ignore[arg-type]
 
 
 def row(*samples: float, subject: str = "ztnode x 1", group: str = "ours", better: str = "higher", **parameters: object) -> Row:
@@ -24,6 +30,7 @@ def row(*samples: float, subject: str = "ztnode x 1", group: str = "ours", bette
 
 def by_hand(a: list[float], b: list[float]) -> float:
     """The share of all ways to deal the values whose U is at least as far from its mean."""
+
     def u(of: list[float], others: list[float]) -> float:
         return sum((x > y) + (x == y) / 2 for x in of for y in others)
 
@@ -100,7 +107,11 @@ def test_relative_divides_by_one_zerotier_of_the_same_round() -> None:
 def test_other_machines_and_versions_are_said() -> None:
     other = dataclasses.replace(run_of(cores=4), versions={"iperf3": "3.18"})
     text = " ".join(compare.warnings(run_of(), other))
-    assert "Cores differs: 2 and 4" in text and "iperf3 is 3.12 in A and 3.18 in B" in text and compare.warnings(run_of(), run_of()) == []
+    assert (
+        "Cores differs: 2 and 4" in text
+        and "iperf3 is 3.12 in A and 3.18 in B" in text
+        and compare.warnings(run_of(), run_of()) == []
+    )
 
 
 def test_the_command_fails_where_something_is_certainly_worse(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

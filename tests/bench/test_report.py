@@ -75,11 +75,15 @@ def test_what_is_unavailable_stands_together_too(page: ET.Element, run: Run) -> 
 
 
 def test_the_page_needs_nothing_else(page: ET.Element, text: str) -> None:
-    assert not [one.tag for one in page.iter() if one.tag.rpartition("}")[2] in ("link", "img", "iframe", "object", "base", "image")]
+    assert not [
+        one.tag for one in page.iter() if one.tag.rpartition("}")[2] in ("link", "img", "iframe", "object", "base", "image")
+    ]
     assert [one.get("type") for one in page.iter(f"{XHTML}script")] == ["application/json"]
     addresses = [value for one in page.iter() for name, value in one.attrib.items() if name.rpartition("}")[2] in ("href", "src")]
     assert addresses and all(address.startswith(("#", "data:application/json")) for address in addresses)
-    assert not re.search(r"@import|url\((?!#)", text) and not [name for one in page.iter() for name in one.attrib if name.startswith("on")]
+    assert not re.search(r"@import|url\((?!#)", text) and not [
+        name for one in page.iter() for name in one.attrib if name.startswith("on")
+    ]
 
 
 def test_ids_are_unique_and_every_reference_has_its_target(page: ET.Element, text: str) -> None:
@@ -123,7 +127,9 @@ def test_an_invented_run_says_so_and_a_measured_one_does_not(text: str, run: Run
 
 def test_text_of_a_run_cannot_become_markup() -> None:
     evil = "<script>alert(1)</script>&amp;"
-    shown = build.page(made_of("throughput", row(evil, 5.0, 6.0, parameters={"traffic": "tcp-1"}, commands=(evil,)), row("b", unavailable=evil)))
+    shown = build.page(
+        made_of("throughput", row(evil, 5.0, 6.0, parameters={"traffic": "tcp-1"}, commands=(evil,)), row("b", unavailable=evil))
+    )
     assert len(list(ET.fromstring(shown).iter(f"{XHTML}script"))) == 1 and said(ET.fromstring(shown)).count(evil) > 2
 
 
@@ -138,7 +144,9 @@ def test_a_scenario_without_figures_is_still_shown(name: str) -> None:
 
 
 def test_the_command_writes_page_summary_and_plot(tmp_path: Path, run: Run, capsys: pytest.CaptureFixture[str]) -> None:
-    save(dataclasses.replace(run, scenarios=tuple(one for one in run.scenarios if one.name == "scaling")), tmp_path / "results.json")
+    save(
+        dataclasses.replace(run, scenarios=tuple(one for one in run.scenarios if one.name == "scaling")), tmp_path / "results.json"
+    )
     assert bench(["report", str(tmp_path)]) == 0
     written = [Path(line) for line in capsys.readouterr().out.split()]
     assert [one.relative_to(tmp_path / "report").name for one in written] == ["index.html", "summary.md", "scaling.svg"]
@@ -223,9 +231,18 @@ def test_ratios_are_those_of_the_same_traffic() -> None:
 
 def test_the_headline_names_the_fastest_of_each(run: Run) -> None:
     first = verdict.headline(run)[0]
-    ours = [one for one in verdict.rows(run, "throughput") if (one.group, one.parameters.get("traffic")) == ("ours", "tcp-16") and one.metric == "throughput"]
+    ours = [
+        one
+        for one in verdict.rows(run, "throughput")
+        if (one.group, one.parameters.get("traffic")) == ("ours", "tcp-16") and one.metric == "throughput"
+    ]
     best = max(ours, key=words.median)
-    assert first.startswith(f"TCP, 16 streams: {best.subject} carries {words.number(words.median(best))}") and "times one ZeroTier" in first and "times wireguard-go" in first and "of the raw link" in first
+    assert (
+        first.startswith(f"TCP, 16 streams: {best.subject} carries {words.number(words.median(best))}")
+        and "times one ZeroTier" in first
+        and "times wireguard-go" in first
+        and "of the raw link" in first
+    )
 
 
 def test_gains_of_the_field() -> None:
@@ -233,12 +250,22 @@ def test_gains_of_the_field() -> None:
 
 
 def test_panels_split_by_condition_and_run_along_numbers() -> None:
-    rows = [row("a", 1.0, parameters={"traffic": t, "engine": "e"}) for t in ("udp-64", "tcp-1")] + [row("b", 2.0, parameters={"traffic": "tcp-1"})]
-    assert [(panel.title, len(panel.rows)) for panel in panels.panels(rows)] == [("Throughput: TCP, 1 stream", 2), ("Throughput: UDP, 64 bytes", 1)]
+    rows = [row("a", 1.0, parameters={"traffic": t, "engine": "e"}) for t in ("udp-64", "tcp-1")] + [
+        row("b", 2.0, parameters={"traffic": "tcp-1"})
+    ]
+    assert [(panel.title, len(panel.rows)) for panel in panels.panels(rows)] == [
+        ("Throughput: TCP, 1 stream", 2),
+        ("Throughput: UDP, 64 bytes", 1),
+    ]
     same = {"instances": 1, "remotes": 1}
-    along = panels.panels([row("a", 1.0, parameters={**same, name: n}) for name in same for n in (2, 3, 4)] + [row("a", 1.0, parameters=same)])
+    along = panels.panels(
+        [row("a", 1.0, parameters={**same, name: n}) for name in same for n in (2, 3, 4)] + [row("a", 1.0, parameters=same)]
+    )
     assert not [panel for panel in along if panel.axis is None]
-    assert [(panel.axis, [x for x, _ in panel.lines()["a"]]) for panel in along] == [("instances", [1, 2, 3, 4]), ("remotes", [1, 2, 3, 4])]
+    assert [(panel.axis, [x for x, _ in panel.lines()["a"]]) for panel in along] == [
+        ("instances", [1, 2, 3, 4]),
+        ("remotes", [1, 2, 3, 4]),
+    ]
     numbered = panels.panels([row(f"z x {n}", 1.0, parameters={"instances": n}) for n in (1, 2)])
     assert [panel.label(numbered[0].rows[0]) for panel in numbered] == ["z x 1"]
 
@@ -261,7 +288,11 @@ def test_what_is_unavailable_everywhere_is_in_every_panel_and_makes_none() -> No
 
 
 def test_labels_do_not_split() -> None:
-    rows = [row("a", 1.0, parameters={"trusted_path": on, "traffic": traffic}) for on in ("off", "on") for traffic in ("tcp-1", "tcp-16")]
+    rows = [
+        row("a", 1.0, parameters={"trusted_path": on, "traffic": traffic})
+        for on in ("off", "on")
+        for traffic in ("tcp-1", "tcp-16")
+    ]
     assert [len(panel.rows) for panel in panels.panels(rows, ("trusted_path",))] == [2, 2]
     rows = [row("a", 1.0, parameters={"prefixes": n, "commit": kind}) for kind in ("first", "deletion") for n in (1, 2, 3)]
     assert list(panels.panels(rows, ("commit",))[0].lines()) == ["a, first", "a, deletion"]
@@ -311,7 +342,11 @@ def test_a_flame_graph_leaves_out_what_cannot_be_seen() -> None:
     text = flame.render(flame.parse("a<x>;b_[k] 9990\na<x>;tiny 1\n"), "p", "T & U")
     drawn = ET.fromstring(text)
     titles = [one.text or "" for one in drawn.iter(f"{SVG}title")]
-    assert titles[0] == "T & U" and any(title.startswith("a<x>: 100") for title in titles) and not any("tiny" in title for title in titles)
+    assert (
+        titles[0] == "T & U"
+        and any(title.startswith("a<x>: 100") for title in titles)
+        and not any("tiny" in title for title in titles)
+    )
     assert "var(--kernel)" in text
 
 

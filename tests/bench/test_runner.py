@@ -45,11 +45,29 @@ class Namespace:
 
 @pytest.fixture
 def site(tmp_path: Path) -> Iterator[Site]:
-    ends = [Namespace(name, f"ztm-run{os.getpid()}{name}", address) for name, address in (("a", "198.51.100.1"), ("b", "198.51.100.2"))]
+    ends = [
+        Namespace(name, f"ztm-run{os.getpid()}{name}", address) for name, address in (("a", "198.51.100.1"), ("b", "198.51.100.2"))
+    ]
     try:
         for end in ends:
             run(["ip", "netns", "add", end.namespace])
-        run(["ip", "-n", ends[0].namespace, "link", "add", "eth0", "type", "veth", "peer", "name", "eth0", "netns", ends[1].namespace])
+        run(
+            [
+                "ip",
+                "-n",
+                ends[0].namespace,
+                "link",
+                "add",
+                "eth0",
+                "type",
+                "veth",
+                "peer",
+                "name",
+                "eth0",
+                "netns",
+                ends[1].namespace,
+            ]
+        )
         for end in ends:
             run(["ip", "-n", end.namespace, "addr", "add", f"{end.underlay4}/24", "dev", "eth0"])
             for device in ("lo", "eth0"):

@@ -141,7 +141,11 @@ class Node:
             "except OSError: pass\n"
         )
         done = subprocess.run(
-            ["ip", "netns", "exec", self.host.name, "/usr/bin/python3", "-c", program], input=data, capture_output=True, timeout=20, check=False
+            ["ip", "netns", "exec", self.host.name, "/usr/bin/python3", "-c", program],
+            input=data,
+            capture_output=True,
+            timeout=20,
+            check=False,
         )
         head, _, body = done.stdout.partition(b"\r\n\r\n")
         match = re.match(rb"HTTP/1\.\d (\d+)", head)
@@ -333,7 +337,17 @@ def test_a_second_process_on_a_home_is_refused(node: Node) -> None:
 
 @only_ours
 def test_wrong_command_lines(engine: str, tmp_path: Path) -> None:
-    for words in (["-d", str(tmp_path)], ["-p99999", str(tmp_path)], ["-p", "1x", str(tmp_path)], ["-p"], ["-x"], ["--x"], [], ["a", "b"], ["-i", "nonsense"]):
+    for words in (
+        ["-d", str(tmp_path)],
+        ["-p99999", str(tmp_path)],
+        ["-p", "1x", str(tmp_path)],
+        ["-p"],
+        ["-x"],
+        ["--x"],
+        [],
+        ["a", "b"],
+        ["-i", "nonsense"],
+    ):
         done = run([engine, *words], check=False)
         assert done.returncode == 1 and done.stderr
 
@@ -346,7 +360,11 @@ def test_broken_settings_are_refused_at_the_start_and_ignored_later(node: Node) 
     node.write_conf()
     node.start()
     (node.home / "local.conf").write_text('{"settings":')
-    wait(lambda: "cannot be used" in (node.home.parent / "home.log").read_text().split("port 9993")[-1], timeout=20, what="line in the log")
+    wait(
+        lambda: "cannot be used" in (node.home.parent / "home.log").read_text().split("port 9993")[-1],
+        timeout=20,
+        what="line in the log",
+    )
     assert node.get("/status")[0] == 200
 
 
@@ -390,7 +408,9 @@ def test_bind_limits_the_addresses(node: Node) -> None:
 @only_ours
 def test_a_taken_port_is_an_error(node: Node) -> None:
     program = f"import socket,time; s=socket.socket(2,{int(socket.SOCK_DGRAM)}); s.bind(('',{PORT})); print('held',flush=True); time.sleep(60)"
-    holder = subprocess.Popen(["ip", "netns", "exec", node.host.name, "/usr/bin/python3", "-c", program], stdout=subprocess.PIPE, text=True)
+    holder = subprocess.Popen(
+        ["ip", "netns", "exec", node.host.name, "/usr/bin/python3", "-c", program], stdout=subprocess.PIPE, text=True
+    )
     assert holder.stdout and holder.stdout.readline() == "held\n"
     node.start(answer=False)
     assert node.process and node.process.wait(timeout=15) != 0
@@ -406,7 +426,13 @@ def test_a_taken_port_is_an_error(node: Node) -> None:
 
 def test_the_api_wants_its_token(node: Node) -> None:
     node.start()
-    for headers in ({}, {"X-ZT1-Auth": ""}, {"X-ZT1-Auth": "wrong"}, {"X-ZT1-Auth": node.token()[:-1]}, {"X-ZT1-Auth": node.token() + "0"}):
+    for headers in (
+        {},
+        {"X-ZT1-Auth": ""},
+        {"X-ZT1-Auth": "wrong"},
+        {"X-ZT1-Auth": node.token()[:-1]},
+        {"X-ZT1-Auth": node.token() + "0"},
+    ):
         for path in ("/status", "/network", "/peer", "/nothing"):
             code, body = node.request("GET", path, headers)
             assert code == 401 and node.token() not in body
@@ -451,7 +477,9 @@ def test_silent_and_endless_clients_hold_nobody_up(node: Node) -> None:
         "for s in ss: s.sendall(b'POST /network/8056c2e21c000001 HTTP/1.1\\r\\nHost: a\\r\\nContent-Length: 99999999\\r\\n\\r\\n')\n"
         "print('held',flush=True); time.sleep(60)"
     )
-    holder = subprocess.Popen(["ip", "netns", "exec", node.host.name, "/usr/bin/python3", "-c", program], stdout=subprocess.PIPE, text=True)
+    holder = subprocess.Popen(
+        ["ip", "netns", "exec", node.host.name, "/usr/bin/python3", "-c", program], stdout=subprocess.PIPE, text=True
+    )
     assert holder.stdout and holder.stdout.readline() == "held\n"
     assert node.get("/status")[0] == 200
     holder.kill()
@@ -472,9 +500,7 @@ def test_term_amid_malformed_requests_is_an_end_in_order(node: Node) -> None:
         "    except OSError: pass\n"
         "    for s in ss: s.close()\n"
     )
-    flood = [
-        subprocess.Popen(["ip", "netns", "exec", node.host.name, "/usr/bin/python3", "-c", program]) for _ in range(2)
-    ]
+    flood = [subprocess.Popen(["ip", "netns", "exec", node.host.name, "/usr/bin/python3", "-c", program]) for _ in range(2)]
     try:
         for _ in range(8):
             node.start(answer=False)
@@ -581,7 +607,11 @@ def test_a_network_is_left_and_joined_again_under_traffic(pair: Callable[..., tu
     configuration = a.home / "networks.d" / f"{NETWORK}.conf"
     content = configuration.read_bytes()
     flood = [
-        subprocess.Popen(["ip", "netns", "exec", n.host.name, "ping", "-q", "-f", "-s", "1200", to], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        subprocess.Popen(
+            ["ip", "netns", "exec", n.host.name, "ping", "-q", "-f", "-s", "1200", to],
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
         for n, to in ((a, "10.14.0.2"), (b, "10.14.0.1"))
     ]
     try:
@@ -685,7 +715,9 @@ def test_a_peer_is_heard_from_wherever_it_is(pair: Callable[..., tuple[Node, Nod
     ],
     ids=["one", "unknown", "both", "without"],
 )
-def test_another_address_costs_seconds(pair: Callable[..., tuple[Node, Node]], known: tuple[list[str], list[str]], moved: str) -> None:
+def test_another_address_costs_seconds(
+    pair: Callable[..., tuple[Node, Node]], known: tuple[list[str], list[str]], moved: str
+) -> None:
     a, b = pair(known)
     without = 5 if "without" in moved else 0
 
@@ -709,7 +741,10 @@ def test_traffic_moves_to_ipv4_where_ipv6_dies(pair: Callable[..., tuple[Node, N
             if how == "removed":
                 node.host.run("ip", "-6", "addr", "flush", "dev", "eth0")
             else:
-                node.host.run("nft", "add table ip6 t; add chain ip6 t c { type filter hook input priority 0; }; add rule ip6 t c udp dport 9993 drop")
+                node.host.run(
+                    "nft",
+                    "add table ip6 t; add chain ip6 t c { type filter hook input priority 0; }; add rule ip6 t c udp dport 9993 drop",
+                )
 
     assert longest_silence(a, b, change, limit=15) < 5
 

@@ -101,7 +101,9 @@ def exchange(sender: Host, receiver: Host, address: str, *, checksum: bool = Tru
             for index, (_, far) in enumerate(pairs):
                 for place, data in enumerate(sent[index]):
                     got = far.recv(65536)
-                    assert got == data, f"burst {number}, flow {index}, datagram {place}: {len(data)} bytes sent, {len(got)} received"
+                    assert got == data, (
+                        f"burst {number}, flow {index}, datagram {place}: {len(data)} bytes sent, {len(got)} received"
+                    )
         assert not select.select([far for _, far in pairs], [], [], 0)[0]
     return count
 
@@ -196,6 +198,12 @@ def lans(ends: Make) -> Iterator[tuple[Host, Host]]:
 def test_datagrams_of_hosts_behind_routers(lans: tuple[Host, Host]) -> None:
     near, far = lans
     for address in ("10.16.2.2", "2001:db8:16:2::2"):
-        wait(lambda target=address: run(["ip", "netns", "exec", near.name, "ping", "-c1", "-W1", target], check=False).returncode == 0, timeout=20, what="the other host")  # type: ignore[misc]
+        wait(
+            lambda target=address: (
+                run(["ip", "netns", "exec", near.name, "ping", "-c1", "-W1", target], check=False).returncode == 0
+            ),
+            timeout=20,
+            what="the other host",
+        )  # type: ignore[misc]
         exchange(near, far, address)
     exchange(near, far, "10.16.2.2", checksum=False)

@@ -26,7 +26,18 @@ def program(node: Node) -> Iterator[Callable[[int, str], subprocess.Popen[str]]]
     running = []
 
     def start(user: int, text: str) -> subprocess.Popen[str]:
-        command = ["ip", "netns", "exec", node.host.name, "setpriv", f"--reuid={user}", "--clear-groups", "/usr/bin/python3", "-c", text]
+        command = [
+            "ip",
+            "netns",
+            "exec",
+            node.host.name,
+            "setpriv",
+            f"--reuid={user}",
+            "--clear-groups",
+            "/usr/bin/python3",
+            "-c",
+            text,
+        ]
         made = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
         running.append(made)
         assert made.stdout and made.stdout.readline() == "ready\n"
@@ -86,7 +97,12 @@ def test_the_socket_is_root_s_and_needs_no_token(node: Node) -> None:
         f"import socket; s = socket.socket(1); s.connect({str(where)!r}); s.sendall({QUESTION!r});"
         "print(s.recv(4096).split()[1].decode())"
     )
-    asked = subprocess.run(["setpriv", f"--reuid={NOBODY}", "--clear-groups", "/usr/bin/python3", "-c", ask], capture_output=True, text=True, check=True)
+    asked = subprocess.run(
+        ["setpriv", f"--reuid={NOBODY}", "--clear-groups", "/usr/bin/python3", "-c", ask],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
     assert asked.stdout == "401\n"
     assert node.stop() == 0 and not where.exists()
 
@@ -109,7 +125,9 @@ def test_without_room_for_the_socket_there_is_tcp(node: Node) -> None:
     assert "api.sock cannot be created" in (node.home.parent / "home.log").read_text()
 
 
-def test_a_crowd_leaves_room_for_others_and_is_cut_in_time(node: Node, program: Callable[[int, str], subprocess.Popen[str]]) -> None:
+def test_a_crowd_leaves_room_for_others_and_is_cut_in_time(
+    node: Node, program: Callable[[int, str], subprocess.Popen[str]]
+) -> None:
     node.start()
     crowds = [program(NOBODY, crowd(40)), program(NOBODY - 1, crowd(40)), program(NOBODY - 2, crowd(40))]
     begin = time.monotonic()
@@ -119,6 +137,7 @@ def test_a_crowd_leaves_room_for_others_and_is_cut_in_time(node: Node, program: 
 
     # Another user comes in as well once one of three is gone.
     ask = f"import socket; s = socket.create_connection(('127.0.0.1', {PORT})); s.sendall({QUESTION!r}); print(s.recv(99).split()[1].decode(), flush=True)"
+
     def answered() -> bool:
         done = subprocess.run(
             ["ip", "netns", "exec", node.host.name, "setpriv", f"--reuid={SOMEBODY}", "--clear-groups", "/usr/bin/python3", "-c", ask],

@@ -35,9 +35,7 @@ def test_it_starts(
         assert "0 loaded units listed" in person.op("systemctl --failed --no-pager")
 
 
-def test_the_first_login(
-    machine: Callable[[str, Hardware], Vm], iso: Path, edition: Edition, figures: Figures
-) -> None:
+def test_the_first_login(machine: Callable[[str, Hardware], Vm], iso: Path, edition: Edition, figures: Figures) -> None:
     """The password of the image opens nothing but the question for another one; what is typed wrong is refused."""
     if not edition.must_change:
         pytest.skip(f"{edition.name} comes with a password that stays")

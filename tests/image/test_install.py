@@ -27,9 +27,7 @@ def two_disks(tmp_path_factory: pytest.TempPathFactory, edition: Edition) -> lis
 
 
 @pytest.fixture(scope="module")
-def installed(
-    machine: Callable[[str, Hardware], Vm], iso: Path, two_disks: list[Path], edition: Edition
-) -> Iterator[Person]:
+def installed(machine: Callable[[str, Hardware], Vm], iso: Path, two_disks: list[Path], edition: Edition) -> Iterator[Person]:
     """A router that was installed from the ISO on both its disks and has started from the first one, under BIOS."""
     vm = machine("install", Hardware(iso=iso, disks=two_disks))
     vm.start()

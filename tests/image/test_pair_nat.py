@@ -56,9 +56,7 @@ def test_the_bundle_comes_up_through_it(link: list[End], nat: Person) -> None:
         end.person.vm.plug(1, True)
     new = [line for line in r2.identity_lines("198.51.100.2") if " endpoint 198.51.100." in line]
     r1.person.configure(new)
-    r2.person.configure(
-        f"delete interfaces zerotier zt0 remote R1 instance {k} endpoint" for k in range(1, INSTANCES + 1)
-    )
+    r2.person.configure(f"delete interfaces zerotier zt0 remote R1 instance {k} endpoint" for k in range(1, INSTANCES + 1))
     assert "endpoint" not in r2.person.op("show configuration commands | match endpoint")
     for end in link:
         end.person.vm.plug(0, False)

@@ -39,9 +39,7 @@ def mtu(end: End) -> int:
 
 
 @pytest.mark.parametrize("number", range(1, ROUNDS + 1))
-def test_the_power_goes(
-    link: list[End], before: dict[int, tuple[list[object], list[str]]], figures: Figures, number: int
-) -> None:
+def test_the_power_goes(link: list[End], before: dict[int, tuple[list[object], list[str]]], figures: Figures, number: int) -> None:
     """It starts again with a whole configuration: the saved one, or the one that was being saved."""
     first = 1280 + 10 * number
     for end in link:

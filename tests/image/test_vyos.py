@@ -1,6 +1,6 @@
 """An image of VyOS: started live, installed by VyOS's own dialogue, started from its disk, and our smoketest on it.
 
-    make check-iso ISO=build/vyos/NAME.iso EDITION=vyos IMAGE_TESTS=tests/image/test_vyos.py
+make check-iso ISO=build/vyos/NAME.iso EDITION=vyos IMAGE_TESTS=tests/image/test_vyos.py
 """
 
 from __future__ import annotations

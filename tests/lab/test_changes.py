@@ -33,12 +33,27 @@ class Flow:
         server.wait(lambda: f":{port} " in server.run(["ss", "-Hltn"]).stdout, what="iperf3 server")
         before = member_bytes(client)
         self.client = client.popen(
-            ["iperf3", "-J", "-c", loopback(server), "-B", loopback(client), "-p", str(port), "-t", str(seconds), "-i", "0.5",
-             "-u", "-b", "5M", "-l", "1200"]
+            [
+                "iperf3",
+                "-J",
+                "-c",
+                loopback(server),
+                "-B",
+                loopback(client),
+                "-p",
+                str(port),
+                "-t",
+                str(seconds),
+                "-i",
+                "0.5",
+                "-u",
+                "-b",
+                "5M",
+                "-l",
+                "1200",
+            ]
         )
-        self.device = client.wait(
-            lambda: self._device(client, before), timeout=7, what="the device that the flow uses"
-        )
+        self.device = client.wait(lambda: self._device(client, before), timeout=7, what="the device that the flow uses")
 
     @staticmethod
     def _device(client: Router, before: dict[str, int]) -> str:

@@ -51,7 +51,9 @@ def two(lab: Lab) -> list[Router]:
 
 
 @pytest.fixture(scope="module", params=KINDS)
-def made(request: pytest.FixtureRequest, lab: Lab, two: list[Router], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Controller]:
+def made(
+    request: pytest.FixtureRequest, lab: Lab, two: list[Router], tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Controller]:
     with controller(lab.underlay, request.param, two[0], tmp_path_factory.mktemp("controller") / "home") as found:
         yield found
     for router in two:

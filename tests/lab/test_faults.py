@@ -280,9 +280,7 @@ def refused(router: Router, lines: str) -> str:
     [(faults.CONFIG_FULL, "one more", "/config/"), (faults.RUN_FULL, "description full", "/run/")],
     ids=["config", "run"],
 )
-def test_a_full_disk_refuses_the_commit_and_spares_traffic(
-    link: Link, fault: Fault, change: str, place: str
-) -> None:
+def test_a_full_disk_refuses_the_commit_and_spares_traffic(link: Link, fault: Fault, change: str, place: str) -> None:
     router = link.near
     lines = f"{ZT} {change}" if change != "one more" else f"{ZT} instances {link.instances + 1}"
     traffic = Traffic(link)

@@ -64,7 +64,9 @@ class Site:
 
     def wait_back(self, timeout: float = BACK) -> None:
         """Traffic passes, and the state says so."""
-        self.router.wait(lambda: self.reached() and self.bundle()["state"] == "up", timeout=timeout, what=f"traffic (IPv{self.family})")
+        self.router.wait(
+            lambda: self.reached() and self.bundle()["state"] == "up", timeout=timeout, what=f"traffic (IPv{self.family})"
+        )
         assert not self.lies()
 
     def wait_honest(self, cause: str) -> None:
@@ -112,9 +114,13 @@ def test_a_blackhole_on_the_group_s_id(site: Site) -> None:
     site.wait_back()
     assert "blackhole" in nexthop(site, g) and "group" in nexthop(site, spare)
     assert f"next hop {g} is a blackhole of another program" in str(status(site.router)["problems"])
-    assert re.search(f"next-hop group {g} was (replaced by a blackhole|deleted)", site.told("repaired")), "by the moment of the look"
+    assert re.search(f"next-hop group {g} was (replaced by a blackhole|deleted)", site.told("repaired")), (
+        "by the moment of the look"
+    )
     # A commit passes all the same.
-    site.router.must_configure("set interfaces zerotier zt0 description foreign\ncommit\ndelete interfaces zerotier zt0 description")
+    site.router.must_configure(
+        "set interfaces zerotier zt0 description foreign\ncommit\ndelete interfaces zerotier zt0 description"
+    )
     site.take(spare, f"group {site.first}")
     site.wait_back()
     site.sh(f"ip nexthop del id {g}; ip nexthop del id {spare}")
@@ -135,7 +141,11 @@ def test_groups_that_are_not_as_ours(site: Site) -> None:
     site.sh(f"ip nexthop del id {site.group} || true; ip nexthop flush proto 122")
     site.wait_back()
     for word in ("group", "blackhole"):
-        numbers = [line.split()[1] for line in site.router.run(["ip", "nexthop"]).stdout.splitlines() if word in line and "proto" not in line]
+        numbers = [
+            line.split()[1]
+            for line in site.router.run(["ip", "nexthop"]).stdout.splitlines()
+            if word in line and "proto" not in line
+        ]
         site.sh(*[f"ip nexthop del id {number}" for number in numbers])
     # One that is not resilient, made in the moment in which there is none.
     site.sh(f"ip nexthop flush proto 122; ip nexthop add id {site.group} blackhole proto 122 || true")
@@ -215,7 +225,9 @@ def test_a_fight_is_bounded_and_told(site: Site) -> None:
         settled, at = cpu(site), time.monotonic()
         site.router.run(["ping", "-q", "-c", "30", "-i", "0.1", "-I", site.own, site.target])
         share = (cpu(site) - settled) / (time.monotonic() - at)
-        assert share < 0.25, f"zerotier-pathd takes {share:.0%} of a CPU, {cpu(site) - seconds:.1f} s in {time.monotonic() - began:.0f} s"
+        assert share < 0.25, (
+            f"zerotier-pathd takes {share:.0%} of a CPU, {cpu(site) - seconds:.1f} s in {time.monotonic() - began:.0f} s"
+        )
         assert re.search(f"next hop {site.first} was .* more than 10 times in 60 s", site.told("contested"))
     finally:
         other.kill()

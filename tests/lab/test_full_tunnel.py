@@ -55,7 +55,9 @@ class Site:
 
     def wait_seen(self, four: str, six: str) -> None:
         for target, expected in ((SERVER4, four), (SERVER6, six)):
-            self.lan.wait(lambda t=target, e=expected: self.seen(t) == e, timeout=40, what=f"{target} to see {expected or 'nobody'}")
+            self.lan.wait(
+                lambda t=target, e=expected: self.seen(t) == e, timeout=40, what=f"{target} to see {expected or 'nobody'}"
+            )
 
     def internet(self, command: list[str], check: bool = True) -> subprocess.CompletedProcess[str]:
         return self.lab.underlay.run(command, check=check)  # type: ignore[arg-type]
@@ -103,7 +105,9 @@ def site(lab: Lab) -> Iterator[Site]:
         router.run(["nft", "-f", "-"], text_input=MASQUERADE)
         router.run(["sysctl", "-qw", "net.ipv4.conf.eth0.rp_filter=1"])
     namespace = ["ip", "netns", "exec", underlay.namespace]
-    server = subprocess.Popen([*namespace, "setpriv", "--pdeathsig", "KILL", "/usr/bin/python3", "-c", ANSWER], stdout=subprocess.PIPE, text=True)
+    server = subprocess.Popen(
+        [*namespace, "setpriv", "--pdeathsig", "KILL", "/usr/bin/python3", "-c", ANSWER], stdout=subprocess.PIPE, text=True
+    )
     try:
         assert server.stdout and server.stdout.readline() == "ready\n"
         with underlay.dhcp(r1, renew=5) as dhcp:

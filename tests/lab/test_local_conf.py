@@ -37,7 +37,11 @@ pytestmark = pytest.mark.both_engines
 def lines() -> str:
     """All settings in one configuration: the rows' samples, then what goes with them."""
     rows = [line_of(row) for row in SETTINGS if row.path not in APART and row.path != "tertiary port"]
-    rows = [row for row in rows if not row.startswith(("custom-policy fast base", "custom-policy fast link-quality", "custom-policy fast links eth0 mode"))]
+    rows = [
+        row
+        for row in rows
+        if not row.startswith(("custom-policy fast base", "custom-policy fast link-quality", "custom-policy fast links eth0 mode"))
+    ]
     return "\n".join(f"{ZT} {row}" for row in [*rows, *FURTHER.splitlines()])
 
 
@@ -84,9 +88,13 @@ def test_the_engine_works_with_each_setting(router: Router) -> None:
 
 
 def test_a_relay_by_tcp_alone(router: Router) -> None:
-    router.must_configure(f"delete interfaces zerotier zt0 bonding-policy\ndelete interfaces zerotier zt0 peer-specific-bonds\n{ZT} force-tcp-relay")
+    router.must_configure(
+        f"delete interfaces zerotier zt0 bonding-policy\ndelete interfaces zerotier zt0 peer-specific-bonds\n{ZT} force-tcp-relay"
+    )
     router.wait(
-        lambda: all(config["settings"]["forceTcpRelay"] for config in configs(router)), timeout=40.0, what="instances that read their local.conf again"
+        lambda: all(config["settings"]["forceTcpRelay"] for config in configs(router)),
+        timeout=40.0,
+        what="instances that read their local.conf again",
     )
 
 

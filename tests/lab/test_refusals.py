@@ -56,7 +56,11 @@ def state(router: Router) -> tuple[str, ...]:
 
 def test_a_port_that_another_program_has(clean: Router) -> None:
     holder = clean.popen(
-        ["/usr/bin/python3", "-c", "import socket,time; s=socket.socket(2,2); s.bind(('', 9994)); print('held', flush=True); time.sleep(60)"]
+        [
+            "/usr/bin/python3",
+            "-c",
+            "import socket,time; s=socket.socket(2,2); s.bind(('', 9994)); print('held', flush=True); time.sleep(60)",
+        ]
     )
     assert holder.stdout and holder.stdout.readline() == "held\n"
     sentence = refused(clean, good(clean))
@@ -93,7 +97,13 @@ def test_a_corrupt_identity_is_kept_and_named(clean: Router) -> None:
 
 
 def test_a_home_that_cannot_be_written(clean: Router) -> None:
-    clean.run(["sh", "-c", "rm -rf /config/zerotier-multi && mkdir /config/zerotier-multi && mount -t tmpfs -o ro none /config/zerotier-multi"])
+    clean.run(
+        [
+            "sh",
+            "-c",
+            "rm -rf /config/zerotier-multi && mkdir /config/zerotier-multi && mount -t tmpfs -o ro none /config/zerotier-multi",
+        ]
+    )
     try:
         sentence = refused(clean, good(clean))
         assert "is not writable (Read-only file system)" in sentence
@@ -103,7 +113,13 @@ def test_a_home_that_cannot_be_written(clean: Router) -> None:
 
 
 def test_a_full_disk_is_named_and_the_next_commit_mends_it(clean: Router) -> None:
-    clean.run(["sh", "-c", "rm -rf /config/zerotier-multi && mkdir /config/zerotier-multi && mount -t tmpfs -o size=16k none /config/zerotier-multi && head -c 16k /dev/zero >/config/zerotier-multi/full || true"])
+    clean.run(
+        [
+            "sh",
+            "-c",
+            "rm -rf /config/zerotier-multi && mkdir /config/zerotier-multi && mount -t tmpfs -o size=16k none /config/zerotier-multi && head -c 16k /dev/zero >/config/zerotier-multi/full || true",
+        ]
+    )
     try:
         result = clean.configure(good(clean))
         assert not result.ok and "Traceback" not in result.output
@@ -118,7 +134,10 @@ def test_a_full_disk_is_named_and_the_next_commit_mends_it(clean: Router) -> Non
 def test_no_tun_device(clean: Router) -> None:
     clean.run(["sh", "-c", "mkdir -p /tmp/none && mount --bind /tmp/none /dev/net"])
     try:
-        assert refused(clean, good(clean)) == f"{P}: /dev/net/tun is missing, so no TAP device can be created; load the kernel module tun"
+        assert (
+            refused(clean, good(clean))
+            == f"{P}: /dev/net/tun is missing, so no TAP device can be created; load the kernel module tun"
+        )
     finally:
         clean.run(["umount", "/dev/net"])
 

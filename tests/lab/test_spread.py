@@ -76,4 +76,6 @@ def _new(router: Router) -> dict[str, int]:
 
 def _packets(router: Router) -> dict[str, int]:
     links = router.json(["ip", "-s", "-j", "link", "show"])
-    return {x["ifname"]: x["stats64"]["tx"]["packets"] + x["stats64"]["tx"]["dropped"] for x in links if x["ifname"].startswith("zt0p")}
+    return {
+        x["ifname"]: x["stats64"]["tx"]["packets"] + x["stats64"]["tx"]["dropped"] for x in links if x["ifname"].startswith("zt0p")
+    }

@@ -107,11 +107,18 @@ def test_another_user_may_look_and_nothing_else(router: Router) -> None:
 
 def test_nothing_that_is_shown_to_everybody_is_secret(router: Router) -> None:
     homes = "/config/zerotier-multi/zt0/*"
-    secrets = router.run(["sh", "-c", f"sed 's/.*://; a\\' {homes}/identity.secret; for f in {homes}/authtoken.secret; do cat $f; echo; done"]).stdout.split()
+    secrets = router.run(
+        ["sh", "-c", f"sed 's/.*://; a\\' {homes}/identity.secret; for f in {homes}/authtoken.secret; do cat $f; echo; done"]
+    ).stdout.split()
     assert len(secrets) == 8
     shown = ""
     views = ["", "instances", "paths", "routes", "balance", "plan", "identity"]
-    for command in [*(f"show zerotier zt0 {view}" for view in views), "show zerotier", "show interfaces zerotier detail", "show configuration"]:
+    for command in [
+        *(f"show zerotier zt0 {view}" for view in views),
+        "show zerotier",
+        "show interfaces zerotier detail",
+        "show configuration",
+    ]:
         done = router.run(["su", "-", "guest", "-c", command], check=False)
         assert done.returncode == 0, (command, done.stdout, done.stderr)
         shown += done.stdout
@@ -126,7 +133,9 @@ def test_commit_confirm_goes_back_by_itself(router: Router) -> None:
         done = router.run(["ztsh", "script", "-"], text_input="\n".join(lines), check=False)
         return done.stdout + done.stderr
 
-    assert "Initialized commit-confirm; 1 minutes" in script("set interfaces zerotier zt0 description 'locked out'", "commit-confirm 1")
+    assert "Initialized commit-confirm; 1 minutes" in script(
+        "set interfaces zerotier zt0 description 'locked out'", "commit-confirm 1"
+    )
     assert " description \"locked out\"" in script(description)
     assert "Another confirm is pending" in script("set interfaces zerotier zt0 mtu 1400", "commit-confirm 1")
     # The end of the minute comes early; what it starts is what runs then.

@@ -32,7 +32,9 @@ def status(tick: int) -> dict[str, Any]:
         }
         for remote in ("R2", "R3") for number in (1, 2)
     ]  # fmt: skip
-    instances = [{"instance": number, "device": f"zt0p{number}", "device_present": True, "revivals": tick, "load": 0.5} for number in (1, 2)]
+    instances = [
+        {"instance": number, "device": f"zt0p{number}", "device_present": True, "revivals": tick, "load": 0.5} for number in (1, 2)
+    ]
     return {"problems": ["one"], "bundles": {"zt0": {"paths": paths, "instances": instances}}}
 
 

@@ -53,8 +53,14 @@ def promtool(*arguments: str) -> str:
 def test_every_metric_named_exists_and_every_metric_is_shown(dashboard: dict[str, Any]) -> None:
     shown = {name for _, expression in queries(dashboard["panels"]) for name in re.findall(r"\b(?:zerotier|node)_\w+", expression)}
     assert shown - OTHERS == METRICS
-    assert {name for expression in alerts().values() for name in re.findall(r"\b(?:zerotier|node)_\w+", expression)} <= METRICS | OTHERS
-    used = {name for text in (DASHBOARD.read_text(), ALERTS.read_text()) for name in re.findall(r"\{\{ ?(?:\$labels\.)?(\w+) ?\}\}", text)}
+    assert {
+        name for expression in alerts().values() for name in re.findall(r"\b(?:zerotier|node)_\w+", expression)
+    } <= METRICS | OTHERS
+    used = {
+        name
+        for text in (DASHBOARD.read_text(), ALERTS.read_text())
+        for name in re.findall(r"\{\{ ?(?:\$labels\.)?(\w+) ?\}\}", text)
+    }
     assert len(used) > 3 and used <= LABELS | {"value"}
 
 
@@ -63,7 +69,9 @@ def test_panels_do_not_overlap_and_say_what_they_show(dashboard: dict[str, Any])
     for panel in dashboard["panels"]:
         place = panel["gridPos"]
         assert place["x"] + place["w"] <= 24 and (panel["type"] == "row" or panel["description"])
-        for cell in ((x, y) for x in range(place["x"], place["x"] + place["w"]) for y in range(place["y"], place["y"] + place["h"])):
+        for cell in (
+            (x, y) for x in range(place["x"], place["x"] + place["w"]) for y in range(place["y"], place["y"] + place["h"])
+        ):
             assert taken.setdefault(cell, panel["title"]) == panel["title"]
     assert len({panel["id"] for panel in dashboard["panels"]}) == len(dashboard["panels"])
 
@@ -89,7 +97,12 @@ def test_a_real_prometheus_answers_every_expression(dashboard: dict[str, Any], t
     assert {(one["metric"]["instance"], one["metric"]["exported_instance"]) for one in answer["Paths"]} == {
         ("127.0.0.1:9100", "1"), ("127.0.0.1:9100", "2"),
     }  # fmt: skip
-    used = {name for panel in dashboard["panels"] for one in panel.get("targets", []) for name in re.findall(r"\{\{(\w+)\}\}", one["legendFormat"])}
+    used = {
+        name
+        for panel in dashboard["panels"]
+        for one in panel.get("targets", [])
+        for name in re.findall(r"\{\{(\w+)\}\}", one["legendFormat"])
+    }
     assert used <= {name for answer in answers.values() for sample in answer for name in sample["metric"]}
 
 
@@ -107,4 +120,6 @@ def test_every_alert_is_tried_both_ways() -> None:
 
 def test_every_rule_says_what_to_do() -> None:
     rules = ALERTS.read_text().split("- alert: ")[1:]
-    assert all(re.search(r"severity: (critical|warning|info)", rule) and "summary:" in rule and "description:" in rule for rule in rules)
+    assert all(
+        re.search(r"severity: (critical|warning|info)", rule) and "summary:" in rule and "description:" in rule for rule in rules
+    )

@@ -82,9 +82,7 @@ def test_what_a_power_cut_left_goes_with_the_next_copy(images: Path, tmp_path: P
     assert sorted(os.listdir(home)) == ["a", "b"]
 
 
-def test_the_slot_has_its_image_until_the_new_one_is_whole(
-    images: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_slot_has_its_image_until_the_new_one_is_whole(images: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """At every step there is a whole image with the slot's name, but between two renames, and then both are whole."""
     slots.copy_in(image(tmp_path / "new", "2.0-b"), images, "b")
     home, seen, rename = slots.home(images), [], Path.rename
@@ -99,9 +97,7 @@ def test_the_slot_has_its_image_until_the_new_one_is_whole(
 
 
 @pytest.mark.parametrize("fault", ["disk", "checksum"])
-def test_a_copy_that_fails_leaves_what_was_there(
-    images: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fault: str
-) -> None:
+def test_a_copy_that_fails_leaves_what_was_there(images: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fault: str) -> None:
     slots.copy_in(image(tmp_path / "new", "2.0-b"), images, "b")
     copy = shutil.copy
 
@@ -123,9 +119,7 @@ def test_a_copy_that_fails_leaves_what_was_there(
     assert sorted(os.listdir(slots.home(images))) == ["a", "b"]
 
 
-def test_there_must_be_room_before_anything_is_copied(
-    images: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_there_must_be_room_before_anything_is_copied(images: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shutil, "disk_usage", lambda _path: SimpleNamespace(free=1 << 20))
     monkeypatch.setattr(shutil, "copy", lambda *_paths: pytest.fail("it began to copy"))
     with pytest.raises(ImageError, match=r"needs 2 MiB and .* has 1 MiB free: remove"):
@@ -371,9 +365,7 @@ def test_nobody_replaces_the_default(router: Router) -> None:
     commands._demand_default({"slot": "b"}, "a")
 
 
-@pytest.mark.parametrize(
-    ("memory", "over"), [("trial=b\n", False), ("trial=a\n", True), ("slot=b\n", True), (None, False)]
-)
+@pytest.mark.parametrize(("memory", "over"), [("trial=b\n", False), ("trial=a\n", True), ("slot=b\n", True), (None, False)])
 def test_a_trial_is_over_when_it_was_confirmed_or_called_off(tmp_path: Path, memory: str | None, over: bool) -> None:
     line, grubenv = tmp_path / "cmdline", tmp_path / "grubenv"
     line.write_text("live-media-path=images-0a1b2c3d/b router.slot=b router.trial\n")

@@ -56,11 +56,13 @@ def kernel(plan: Plan = PLAN) -> KernelState:
         addresses=frozenset({Address(3, "10.0.55.1/32")}),
         nexthops={p.nexthop_id: NextHop(p.nexthop_id, links[p.device].index, p.via) for p in plan.paths},
         groups={group.group_id: NextHopGroup(group.group_id, group.members, 128, 10)},
-        routes=frozenset({
-            Route("10.0.55.2/32", group.group_id, "10.0.55.1", 254),
-            Route("10.0.55.2/32", 0, "10.0.55.1", 254, names.SEEN_METRIC, 3),  # for FRR
-            Route("10.1.55.2/32", 0, "10.1.55.1", 254, names.SEEN_METRIC, 4),  # that of zt1
-        }),  # fmt: skip
+        routes=frozenset(
+            {
+                Route("10.0.55.2/32", group.group_id, "10.0.55.1", 254),
+                Route("10.0.55.2/32", 0, "10.0.55.1", 254, names.SEEN_METRIC, 3),  # for FRR
+                Route("10.1.55.2/32", 0, "10.1.55.1", 254, names.SEEN_METRIC, 4),  # that of zt1
+            }
+        ),  # fmt: skip
     )
 
 
@@ -69,12 +71,9 @@ def box(plan: Plan = PLAN, **changes: Any) -> Snapshot:
     plan = replace(plan, controller_free=True, peers=PEERS)
     units = {i.unit: UnitState("active", 100 + i.number, 0, 3700.0, 9 << 20) for i in plan.instances}
     answers = {
-        i.unit: Answer({"address": NODES[i.unit], "version": "1.14.1"}, (peer(f"00000000b{i.number}"),))
-        for i in plan.instances
+        i.unit: Answer({"address": NODES[i.unit], "version": "1.14.1"}, (peer(f"00000000b{i.number}"),)) for i in plan.instances
     }
-    first = Sample(
-        10.0, {u: Process(1.0, 8 << 20, "0") for u in units}, {i.device: Counters() for i in plan.instances}
-    )
+    first = Sample(10.0, {u: Process(1.0, 8 << 20, "0") for u in units}, {i.device: Counters() for i in plan.instances})
     last = Sample(
         10.5,
         {u: Process(1.25, 8 << 20, "0") for u in units},

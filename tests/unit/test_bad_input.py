@@ -264,7 +264,9 @@ def test_an_uplink_may_come_later_than_the_configuration() -> None:
     parsed = parse_bundle("zt0", configured(EXAMPLE + "instance 2 source-interface pppoe0")["zt0"])
     facts = replace(BOX, devices={"eth0": ()})
     assert check_on_box(parsed, facts) == []
-    assert warnings(parsed, facts) == [f"{P} instance 2 source-interface pppoe0: the interface does not exist yet; the instance waits for it"]
+    assert warnings(parsed, facts) == [
+        f"{P} instance 2 source-interface pppoe0: the interface does not exist yet; the instance waits for it"
+    ]
     assert warnings(parsed, replace(BOX, devices={"pppoe0": ()})) == []
 
 

@@ -88,7 +88,18 @@ def run(commands: list[str]) -> None:
 
 def in_a_namespace(what: str) -> dict[str, list[str]]:
     """Run this file as a program on an empty router that has nothing but the devices of the instances."""
-    argv = ["unshare", "--net", "--mount", "sh", "-ec", "mount -t sysfs none /sys && exec \"$@\"", "-", sys.executable, "-m", "tests.unit.test_commands"]
+    argv = [
+        "unshare",
+        "--net",
+        "--mount",
+        "sh",
+        "-ec",
+        "mount -t sysfs none /sys && exec \"$@\"",
+        "-",
+        sys.executable,
+        "-m",
+        "tests.unit.test_commands",
+    ]
     ran = subprocess.run(argv, input=what, capture_output=True, text=True)
     assert ran.returncode == 0, ran.stderr
     found: dict[str, list[str]] = json.loads(ran.stdout)
@@ -144,9 +155,13 @@ def _program() -> None:
     made, logged = from_json(asked["plan"]), io.StringIO()
     logging.basicConfig(level=logging.INFO, format="%(message)s", stream=logged)
     keep = [_tap(i.device) for i in made.instances]
-    first = [f"ip link set {i.device} addrgenmode none address 02:00:00:00:02:{n:02x} mtu 2800" for n, i in enumerate(made.instances)]
+    first = [
+        f"ip link set {i.device} addrgenmode none address 02:00:00:00:02:{n:02x} mtu 2800" for n, i in enumerate(made.instances)
+    ]
     if made.vrf:
-        first.append(f"ip link add {made.vrf} type vrf table 100; ip link set {made.vrf} up addrgenmode none address 02:00:00:00:01:00")
+        first.append(
+            f"ip link add {made.vrf} type vrf table 100; ip link set {made.vrf} up addrgenmode none address 02:00:00:00:01:00"
+        )
     run(["ip link set lo up", *first])
     if asked["by"] == "daemon":
         by_the_daemon(made)

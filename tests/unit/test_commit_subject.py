@@ -26,5 +26,7 @@ HOOK = Path(__file__).resolve().parents[2] / ".githooks/commit-msg"
 def test_a_subject_names_its_area_and_is_short(tmp_path: Path, subject: str, refusal: str) -> None:
     message = tmp_path / "message"
     message.write_text(f"{subject}\n\nbody\n# comment\n")
-    done = subprocess.run([HOOK, message], env={"PATH": "/usr/bin:/bin", "LC_ALL": "C.UTF-8"}, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [HOOK, message], env={"PATH": "/usr/bin:/bin", "LC_ALL": "C.UTF-8"}, capture_output=True, text=True, check=False
+    )
     assert (done.returncode, refusal in done.stderr) == (int(bool(refusal)), True)

@@ -77,4 +77,7 @@ def test_a_message_goes_on_in_a_sentence(message: str, remedy: str) -> None:
 def test_the_definition_of_a_checkout_and_of_a_package_are_one_file(tmp_path: Path) -> None:
     assert parse_definition(XML.read_bytes()) == definition()
     rules = (ROOT / "packages/zerotier-multi/debian/rules").read_text()
-    assert "interface-definitions/interfaces_zerotier.xml.in debian/zerotier-multi/usr/lib/python3/dist-packages/zerotier_multi/" in rules
+    assert (
+        "interface-definitions/interfaces_zerotier.xml.in debian/zerotier-multi/usr/lib/python3/dist-packages/zerotier_multi/"
+        in rules
+    )

@@ -103,9 +103,7 @@ def test_a_restart_on_purpose_warns_of_no_path_and_no_device() -> None:
 
 
 def test_a_device_made_anew_between_two_looks_is_told() -> None:
-    assert [(e.kind, e.cause) for e in told(seen(), seen(zt0p1=99))] == [
-        ("device-appeared", "the instance has created it again")
-    ]
+    assert [(e.kind, e.cause) for e in told(seen(), seen(zt0p1=99))] == [("device-appeared", "the instance has created it again")]
 
 
 @pytest.mark.parametrize(

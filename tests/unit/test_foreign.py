@@ -36,9 +36,21 @@ def hop(number: int = 1, protocol: int = names.RT_PROTO, flags: int = 0, *more: 
     return body + attribute(5, 11) + attribute(6, via) + b"".join(more)
 
 
-def group(protocol: int = names.RT_PROTO, idle: int = 1000, forced: int = 0, buckets: int = 8, weight: tuple[int, int] = (0, 0), *more: bytes) -> bytes:
+def group(
+    protocol: int = names.RT_PROTO,
+    idle: int = 1000,
+    forced: int = 0,
+    buckets: int = 8,
+    weight: tuple[int, int] = (0, 0),
+    *more: bytes,
+) -> bytes:
     entries = struct.pack("=IBBH", 1, *weight, 0) + struct.pack("=IBBH", 2, 0, 0, 0)
-    body = struct.pack("=BBBxI", 0, 0, protocol, 0) + attribute(1, 9) + attribute(2, entries) + attribute(3, struct.pack("=H", buckets > 0))
+    body = (
+        struct.pack("=BBBxI", 0, 0, protocol, 0)
+        + attribute(1, 9)
+        + attribute(2, entries)
+        + attribute(3, struct.pack("=H", buckets > 0))
+    )
     timers = attribute(1, struct.pack("=H", buckets)), attribute(2, idle), attribute(3, forced), attribute(4, struct.pack("=Q", 77))
     return body + (nested(12, *timers) if buckets else b"") + b"".join(more)
 
@@ -130,7 +142,9 @@ def test_all_ids_taken_takes_the_route_away_and_says_so() -> None:
 
 
 def test_the_ids_of_groups_are_nobody_else_s() -> None:
-    every = [names.nexthop_id("zt0", family, site, k) for family in (4, 6) for site in (1, 2) for k in range(1, names.MAX_INSTANCES + 1)]
+    every = [
+        names.nexthop_id("zt0", family, site, k) for family in (4, 6) for site in (1, 2) for k in range(1, names.MAX_INSTANCES + 1)
+    ]
     groups = [names.nexthop_id("zt0", family, site, 0) + n for family in (4, 6) for site in (1, 2) for n in names.GROUP_OFFSETS]
     assert len({*every, *groups}) == len(every) + len(groups)
     assert {names.first_group_id(number) for number in groups[:32]} == {names.nexthop_id("zt0", 4, 1, 0)}
@@ -305,7 +319,9 @@ def test_a_fight_is_given_up_for_a_while_and_told() -> None:
         rounds += 1
         if repairs.refused(now + 0.01):
             assert repairs.refused(now + 0.01) == {MEMBERS[0]} == repairs.ignored(now + 0.01)
-            assert repairs.notes(now + 0.01) == [f"zt0: another program keeps changing next hop {MEMBERS[0]}; it is restored once in 10 s"]
+            assert repairs.notes(now + 0.01) == [
+                f"zt0: another program keeps changing next hop {MEMBERS[0]}; it is restored once in 10 s"
+            ]
             assert repairs.wake(now + 0.01) == now + 0.01 + PAUSE
             now += PAUSE
         now += 0.02
@@ -373,7 +389,10 @@ def test_a_remote_with_one_prefix_of_two_keeps_its_paths_and_the_bundle_is_degra
     assert not found.paths and found.prefixes == {"zt0": {"192.168.2.0/24": "a blackhole route drops it"}}
     words = dict.fromkeys((p.nexthop_id for p in plan.paths), "up")
     (event,) = events([plan], Seen(words), Seen(words, unrouted=found.prefixes))
-    assert (event.kind, event.cause) == ("bundle-degraded", "8 of 8 paths are up; 192.168.2.0/24 does not go over it: a blackhole route drops it")
+    assert (event.kind, event.cause) == (
+        "bundle-degraded",
+        "8 of 8 paths are up; 192.168.2.0/24 does not go over it: a blackhole route drops it",
+    )
 
 
 def test_groups_and_next_hops_that_do_not_stand_are_blocked() -> None:
@@ -421,14 +440,22 @@ def test_of_next_hops_ours_and_those_in_our_range_matter() -> None:
 
 def route(prefix: str, length: int, family: int = 2) -> Message:
     data = bytes(int(n) for n in prefix.split(".")) if family == 2 else bytes.fromhex(prefix)
-    return Message(messages.RTM_NEWROUTE, struct.pack("=BBBBBBBBI", family, length, 0, 0, 254, 3, 0, 1, 0) + attribute(15, 254) + attribute(1, data))
+    return Message(
+        messages.RTM_NEWROUTE,
+        struct.pack("=BBBBBBBBI", family, length, 0, 0, 254, 3, 0, 1, 0) + attribute(15, 254) + attribute(1, data),
+    )
 
 
 def test_routes_of_others_matter_where_they_may_take_what_is_ours() -> None:
     prefixes = Prefixes(["10.0.55.2/32", "192.168.2.0/24", "2001:db8:2::/48", "0.0.0.0/0"])
     assert prefixes.touched_by(route("10.0.55.2", 32)) and prefixes.touched_by(route("192.168.2.128", 25))
     assert prefixes.touched_by(route("20010db8000200010000000000000000", 64, 10))
-    assert not any(map(prefixes.touched_by, [route("10.0.55.3", 32), route("192.168.0.0", 16), route("20010db8000300010000000000000000", 64, 10)]))
+    assert not any(
+        map(
+            prefixes.touched_by,
+            [route("10.0.55.3", 32), route("192.168.0.0", 16), route("20010db8000300010000000000000000", 64, 10)],
+        )
+    )
     assert not prefixes.touched_by(Message(messages.RTM_NEWLINK, b"")) and not Prefixes().touched_by(route("10.0.55.2", 32))
     assert not prefixes.touched_by(Message(messages.RTM_NEWROUTE, b"\2\x20"))
 
@@ -443,7 +470,10 @@ def test_op_mode_says_what_the_kernel_does_with_and_without_the_daemon() -> None
     told = pathd()
     told["bundles"]["zt0"]["unrouted"] = [{"prefix": "10.0.55.2/32", "why": "a blackhole route drops it"}]
     entry = bundle_entry(box(pathd=told), plan)
-    assert entry["state"] == "degraded" and "packets for 10.0.55.2/32 do not go over zt0: a blackhole route drops it" in entry["warnings"]
+    assert (
+        entry["state"] == "degraded"
+        and "packets for 10.0.55.2/32 do not go over zt0: a blackhole route drops it" in entry["warnings"]
+    )
     path, whole = plan.paths[0], kernel()
     assert path_state(box(pathd=None), plan, path) == "up"
     for broken in (

@@ -107,7 +107,13 @@ def crowd(tcp: World) -> Iterator[subprocess.Popen[str]]:
         "print('held', flush=True); sys.stdin.read()"
     )
     made = subprocess.Popen(
-        ["/usr/bin/python3", "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, user=NOBODY, group=NOBODY, env={}
+        ["/usr/bin/python3", "-c", program],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        user=NOBODY,
+        group=NOBODY,
+        env={},
     )
     assert made.stdout and made.stdout.readline() == "held\n"
     tcp.kept += [tcp.server.accept()[0] for _ in range(3)]
@@ -227,7 +233,9 @@ while True:
 
 @pytest.mark.parametrize("how", ["answers", "silent"])
 def test_somebody_else_on_the_port_is_neither_alive_nor_hangs(tmp_path: Path, how: str) -> None:
-    thief = subprocess.Popen(["/usr/bin/python3", "-c", LISTEN, how], stdout=subprocess.PIPE, text=True, user=NOBODY, group=NOBODY, env={})
+    thief = subprocess.Popen(
+        ["/usr/bin/python3", "-c", LISTEN, how], stdout=subprocess.PIPE, text=True, user=NOBODY, group=NOBODY, env={}
+    )
     assert thief.stdout
     port = int(thief.stdout.readline())
     loop, hung = Loop(), []

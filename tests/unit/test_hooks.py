@@ -110,15 +110,11 @@ def test_other_events_start_nothing(box: Callable[..., Box]) -> None:
     assert made.started == []
 
 
-def test_a_queue_that_is_full_loses_the_oldest_with_one_warning(
-    box: Callable[..., Box], caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_queue_that_is_full_loses_the_oldest_with_one_warning(box: Callable[..., Box], caplog: pytest.LogCaptureFixture) -> None:
     made = box("a")
     for number in range(QUEUED + 4):
         made.hooks.tell(event(number))
-    assert [r.getMessage() for r in caplog.records] == [
-        "hooks take too long; events are dropped, oldest first: event 1"
-    ]
+    assert [r.getMessage() for r in caplog.records] == ["hooks take too long; events are dropped, oldest first: event 1"]
     made.end()
     assert made.started == [("a", "cause 0"), ("a", "cause 4")]
     made.processes[-1].kill()
@@ -132,9 +128,7 @@ def test_a_failure_is_told_and_the_next_one_follows(box: Callable[..., Box], cap
     made.end()
 
 
-def test_a_refusal_is_told_once(
-    box: Callable[..., Box], tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_refusal_is_told_once(box: Callable[..., Box], tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     made = box()
     script(tmp_path, "notes", 0o644)
     for number in range(3):
@@ -142,9 +136,7 @@ def test_a_refusal_is_told_once(
     assert [r.getMessage() for r in caplog.records] == [f"hook {tmp_path}/notes is refused: it is not executable"]
 
 
-def test_a_program_that_cannot_be_started_holds_nobody_up(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_program_that_cannot_be_started_holds_nobody_up(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     def start(_argv: list[str]) -> subprocess.Popen[bytes]:
         raise FileNotFoundError(2, "No such file or directory")
 

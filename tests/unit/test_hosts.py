@@ -42,7 +42,20 @@ def test_names_that_are_endpoints(text: str) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["198.51.100.2:9993", "300.1.1.1:9", "a.3:9", "-a:9", "a..b:9", "a.:9", ".a:9", f"{'a' * 64}:9", "a:0", "a:65536", "a", "a b:1"],
+    [
+        "198.51.100.2:9993",
+        "300.1.1.1:9",
+        "a.3:9",
+        "-a:9",
+        "a..b:9",
+        "a.:9",
+        ".a:9",
+        f"{'a' * 64}:9",
+        "a:0",
+        "a:65536",
+        "a",
+        "a b:1",
+    ],
 )
 def test_names_that_are_none(text: str) -> None:
     with pytest.raises(ValueError):

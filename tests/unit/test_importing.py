@@ -28,7 +28,9 @@ LOCAL_CONF = {
         "allowManagementFrom": ["127.0.0.1", "192.0.2.0/24"],
         "softwareUpdate": "disable",
         "defaultBondingPolicy": "fast",
-        "policies": {"fast": {"basePolicy": "active-backup", "failoverInterval": 300, "links": {"eth0": {"mode": "primary", "ipvPref": 4}}}},
+        "policies": {
+            "fast": {"basePolicy": "active-backup", "failoverInterval": 300, "links": {"eth0": {"mode": "primary", "ipvPref": 4}}}
+        },
         "ssoRedirectURL": "https://sso.example.org",
     },
 }
@@ -77,7 +79,9 @@ def test_a_home_with_everything(tmp_path: Path) -> None:
         f"{BASE} custom-policy fast links eth0 ip-pref 4",
     ]
     assert "# settings.ssoRedirectURL of local.conf has no setting" in found
-    assert found[-1].endswith(f"sudo install -D -m 0600 {tmp_path}/zerotier-one/identity.secret /config/zerotier-multi/zt0/1/identity.secret")
+    assert found[-1].endswith(
+        f"sudo install -D -m 0600 {tmp_path}/zerotier-one/identity.secret /config/zerotier-multi/zt0/1/identity.secret"
+    )
     plan = commits(found)
     made = json.loads(local_conf(plan, plan.instances[0]))
     for part in ("virtual", "physical"):
@@ -138,14 +142,21 @@ def test_openwrt(tmp_path: Path) -> None:
 def test_a_container_per_interface(tmp_path: Path) -> None:
     lines = []
     for k in (1, 2):
-        home(tmp_path / f"zt{k}", {"settings": {"primaryPort": 9992 + k, "allowSecondaryPort": False, "interfacePrefixBlacklist": ["zt"]}})
+        home(
+            tmp_path / f"zt{k}",
+            {"settings": {"primaryPort": 9992 + k, "allowSecondaryPort": False, "interfacePrefixBlacklist": ["zt"]}},
+        )
         base = f"set container name zt{k}"
         lines += [f"{base} image 'zerotier/zerotier:1.14.2'", f"{base} arguments '{NETWORK}'", f"{base} allow-host-networks",
                   f"{base} volume home source '{tmp_path}/zt{k}'", f"{base} volume home destination '/var/lib/zerotier-one'"]  # fmt: skip
     lines += ["set container name web image 'nginx'", "set interfaces dummy dum0 address 10.0.55.1/32"]
     (tmp_path / "commands").write_text("\n".join(lines))
     found = imported(tmp_path / "commands")
-    assert [line for line in found if not line.startswith("#")] == [f"{BASE} instances 2", f"{BASE} network-id {NETWORK}", f"{BASE} primary port 9993"]
+    assert [line for line in found if not line.startswith("#")] == [
+        f"{BASE} instances 2",
+        f"{BASE} network-id {NETWORK}",
+        f"{BASE} primary port 9993",
+    ]
     commits(found)
 
 

@@ -31,8 +31,19 @@ def identity(number: int) -> PublicIdentity:
 
 
 def invite(**changes: object) -> Invite:
-    instances = {k: InvitedInstance(identity(k), (endpoint(f"192.0.2.2:{9992 + k}"), endpoint(f"[2001:db8::2]:{9992 + k}"))) for k in range(1, 5)}
-    return Invite(**{"site": 2, "network": "8056c2e21c000001", "prefixes": (ipaddress.ip_network("10.0.55.2/32"),), "instances": instances, **changes})
+    instances = {
+        k: InvitedInstance(identity(k), (endpoint(f"192.0.2.2:{9992 + k}"), endpoint(f"[2001:db8::2]:{9992 + k}")))
+        for k in range(1, 5)
+    }
+    return Invite(
+        **{
+            "site": 2,
+            "network": "8056c2e21c000001",
+            "prefixes": (ipaddress.ip_network("10.0.55.2/32"),),
+            "instances": instances,
+            **changes,
+        }
+    )
 
 
 LONG = "remote R2 site 2\nremote R2 prefix 10.0.55.2/32\n" + "".join(
@@ -42,7 +53,9 @@ LONG = "remote R2 site 2\nremote R2 prefix 10.0.55.2/32\n" + "".join(
 
 
 def test_an_invite_is_the_same_as_the_long_form() -> None:
-    short, long = (make_plan(bundle(BASE + lines), CPUS, "/usr/sbin/ztnode") for lines in (f"remote R2 invite {encode(invite())}", LONG))
+    short, long = (
+        make_plan(bundle(BASE + lines), CPUS, "/usr/sbin/ztnode") for lines in (f"remote R2 invite {encode(invite())}", LONG)
+    )
     assert short == long and len(short.peers) == 4
 
 
@@ -56,7 +69,14 @@ def test_what_is_set_beside_it_goes_before() -> None:
 
 
 @pytest.mark.parametrize(
-    "given", [invite(), invite(network=None), invite(prefixes=()), invite(instances={}), invite(prefixes=(ipaddress.ip_network("2001:db8::/32"),))]
+    "given",
+    [
+        invite(),
+        invite(network=None),
+        invite(prefixes=()),
+        invite(instances={}),
+        invite(prefixes=(ipaddress.ip_network("2001:db8::/32"),)),
+    ],
 )
 def test_an_invite_is_read_as_it_was_written(given: Invite) -> None:
     assert decode(encode(given)) == given
@@ -96,7 +116,10 @@ def test_noise_is_refused_and_nothing_else_happens() -> None:
 @pytest.mark.parametrize(
     ("word", "sentence"),
     [
-        (encode(invite())[:-5], f"{P} remote R2 invite {encode(invite())[:12]}… is not a whole invite; paste the line of 'show zerotier ztN invite' again"),
+        (
+            encode(invite())[:-5],
+            f"{P} remote R2 invite {encode(invite())[:12]}… is not a whole invite; paste the line of 'show zerotier ztN invite' again",
+        ),
         ("A" * 20, f"{P} remote R2 invite {'A' * 20} is not a whole invite; paste the line of 'show zerotier ztN invite' again"),
     ],
 )
@@ -115,7 +138,10 @@ def test_an_invite_to_another_network_is_refused() -> None:
 
 def test_the_command_that_is_printed_makes_this_router_known_to_the_other() -> None:
     plan = make_plan(bundle(BASE), CPUS, "/usr/sbin/ztnode")
-    entries = [{"instance": k, "identity": str(identity(k)), "endpoints": [f"192.0.2.1:{9992 + k}"], "answers": True, "left_out": []} for k in (1, 2, 3, 4)]
+    entries = [
+        {"instance": k, "identity": str(identity(k)), "endpoints": [f"192.0.2.1:{9992 + k}"], "answers": True, "left_out": []}
+        for k in (1, 2, 3, 4)
+    ]
     data = invite_data(plan, {"instances": entries}, "R1")
     assert data["site"] == 1 and data["prefixes"] == ["10.0.55.1/32"]
     line = str(data["command"]).removeprefix("set interfaces zerotier zt0 ")

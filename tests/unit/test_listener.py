@@ -90,6 +90,7 @@ def test_an_instance_of_root_is_asked(tmp_path: Path) -> None:
     assert os.geteuid() == 0
     (tmp_path / "authtoken.secret").write_text("the token")
     with socket.create_server(("127.0.0.1", 0)) as server:
+
         def answer() -> None:
             caller, _ = server.accept()
             with caller:

@@ -54,7 +54,9 @@ class World:
         self.changes += 1
 
     def look(self, state: str) -> Member | None:
-        return self.members.look([self.plan], {path.nexthop_id: PathState(state) for path in self.plan.paths}, self.now).get("zt0p1")
+        return self.members.look([self.plan], {path.nexthop_id: PathState(state) for path in self.plan.paths}, self.now).get(
+            "zt0p1"
+        )
 
     def events(self) -> None:
         """Handle what has come by now."""
@@ -75,7 +77,10 @@ class World:
         self.now = max(self.now, self.members.wake or 0.0)
         self.members.work(self.now)
         client, _ = self.server.accept()
-        for answer in (http({"address": "00000000a1", "online": online}), http([{"nwid": n, "status": status} for n in ([NWID] if networks is None else networks)])):
+        for answer in (
+            http({"address": "00000000a1", "online": online}),
+            http([{"nwid": n, "status": status} for n in ([NWID] if networks is None else networks)]),
+        ):
             self.questions.append(self.take(client).decode())
             if cut:
                 client.sendall(answer[:cut])
@@ -211,7 +216,11 @@ def test_a_controller_free_link_and_one_that_has_gone_are_not_asked(world: World
 def test_answers_are_taken_in_parts() -> None:
     whole = http({"a": 1})
     assert all(decode(whole[:n]) is None for n in range(len(whole))) and decode(whole) == {"a": 1}
-    for bad in (b"HTTP/1.1 200 OK\r\n\r\n", b"HTTP/1.1 200 OK\r\nContent-Length: 99999999\r\n\r\n", b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\n{"):
+    for bad in (
+        b"HTTP/1.1 200 OK\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nContent-Length: 99999999\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\n{",
+    ):
         with pytest.raises(ValueError):
             decode(bad)
 

@@ -110,7 +110,9 @@ def test_instances_that_wait_are_not_up_and_are_named() -> None:
     plan = seen.plans[0]
     entry = data.bundle_entry(seen, plan)
     assert (entry["instances_up"], entry["paths_up"], entry["state"]) == (2, 2, "degraded")
-    sentence = f"zt0/1 and zt0/2 wait for authorization: authorize members 00000000a1, 00000000a2 of network {NWID} at its controller"
+    sentence = (
+        f"zt0/1 and zt0/2 wait for authorization: authorize members 00000000a1, 00000000a2 of network {NWID} at its controller"
+    )
     assert entry["warnings"] == [sentence]
     found = data.bundle(seen, plan)
     assert found["to_authorize"] == [{"network": NWID, "nodes": ["00000000a1", "00000000a2"]}]

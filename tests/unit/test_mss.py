@@ -24,7 +24,9 @@ def devices(*mtus: int) -> dict[str, DeviceState]:
 def rules(text: str, *mtus: int) -> list[str]:
     """Rules of the bundle's chain, without what all of them have."""
     lines = chains([plan(text)], devices(*mtus)).splitlines()
-    return [line.strip().replace("meta nfproto ", "").replace("tcp option maxseg size set ", "") for line in lines if "maxseg" in line]
+    return [
+        line.strip().replace("meta nfproto ", "").replace("tcp option maxseg size set ", "") for line in lines if "maxseg" in line
+    ]
 
 
 def test_the_table_that_is_wanted_without_a_word_in_the_configuration() -> None:

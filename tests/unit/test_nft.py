@@ -64,7 +64,9 @@ def test_what_a_daemon_before_has_left_goes_too(table: Table) -> None:
     assert table.hold("", 0.0) == ([], []) and run("list", "tables") == ""
 
 
-@pytest.mark.parametrize("deed", ["flush ruleset", "flush chain inet zerotier_multi zt0", "delete rule inet zerotier_multi forward handle {}"])
+@pytest.mark.parametrize(
+    "deed", ["flush ruleset", "flush chain inet zerotier_multi zt0", "delete rule inet zerotier_multi forward handle {}"]
+)
 def test_who_changes_it_is_heard_and_it_comes_back(table: Table, deed: str) -> None:
     table.hold(WANTED, 0.0)
     table.touched()  # its own doing, that it hears of as well

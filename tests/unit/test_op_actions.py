@@ -80,7 +80,9 @@ def test_instances_restart_one_after_the_other(box: Box) -> None:
 
 def test_a_restart_ends_with_the_first_instance_that_stays_away(box: Box) -> None:
     box.stays_away = {"zt0p2"}
-    with pytest.raises(Unavailable, match="^zt0/2 carried no traffic within .* after its restart, so no other instance was restarted; see: "):
+    with pytest.raises(
+        Unavailable, match="^zt0/2 carried no traffic within .* after its restart, so no other instance was restarted; see: "
+    ):
         actions.restart("zt0", None, lambda _: None)
     assert len(steps(box)) == 4
     with pytest.raises(NotConfigured, match="^zt0 has no instance 9; its instances: 1, 2, 3, 4$"):
@@ -232,13 +234,25 @@ def test_the_positions_in_commands_are_those_of_the_words() -> None:
 
 def test_completion_without_anything_configured_is_empty() -> None:
     for arguments in ([], ["--instances"], ["--instances", "zt250"], ["--instances", "$(id)"]):
-        done = subprocess.run(
-            [ROOT / "src/completion/list_zerotier.sh", *arguments], capture_output=True, text=True, check=True
-        )
+        done = subprocess.run([ROOT / "src/completion/list_zerotier.sh", *arguments], capture_output=True, text=True, check=True)
         assert done.stderr == "" and re.fullmatch(r"(zt\d+\n|\d+\n)*", done.stdout)
 
 
-HOSTILE = ["../../etc/shadow", "/etc/shadow", "x" * 5000, "zt0/../zt1", "a b", "", "-x", "\x1b[2Jx", "x\nset system", "²", "$(id)", "%s", "\udcff"]
+HOSTILE = [
+    "../../etc/shadow",
+    "/etc/shadow",
+    "x" * 5000,
+    "zt0/../zt1",
+    "a b",
+    "",
+    "-x",
+    "\x1b[2Jx",
+    "x\nset system",
+    "²",
+    "$(id)",
+    "%s",
+    "\udcff",
+]
 
 
 @pytest.fixture

@@ -80,13 +80,18 @@ def test_offloads_that_are_off_are_said() -> None:
     taken = {"tso": True, "uso": True, "tcp-gro": True, "udp-gro": True}
 
     def answer(number: int, *off: str, underlay: bool = True) -> Answer:
-        networks = ({"nwid": "f" * 16, "offloads": {}}, {"nwid": PLAN.instances[number].network_id, "offloads": {**taken, **dict.fromkeys(off, False)}})
+        networks = (
+            {"nwid": "f" * 16, "offloads": {}},
+            {"nwid": PLAN.instances[number].network_id, "offloads": {**taken, **dict.fromkeys(off, False)}},
+        )
         return Answer({"underlay": {"offloads": {"underlay-gso": True, "underlay-gro": underlay}}}, (), networks)
 
     answers = (answer(0, "uso", "udp-gro"), answer(1, "uso", "udp-gro"), answer(2, underlay=False), answer(3))
     found = data.instances(box(answers={i.unit: told for i, told in zip(PLAN.instances, answers, strict=True)}), PLAN)
     assert [i["offloads_off"] for i in found["instances"]] == [["uso", "udp-gro"], ["uso", "udp-gro"], ["underlay-gro"], []]
-    assert "Instances 1, 2 without offloads: uso, udp-gro\nInstance 3 without offloads: underlay-gro\n" in text.instances(found, False)
+    assert "Instances 1, 2 without offloads: uso, udp-gro\nInstance 3 without offloads: underlay-gro\n" in text.instances(
+        found, False
+    )
     odd = Answer({"underlay": {"offloads": "x"}}, (), ({"nwid": PLAN.instances[0].network_id, "offloads": None},))
     assert data.instances(box(answers={PLAN.instances[0].unit: odd}), PLAN)["instances"][0]["offloads_off"] is None
 
@@ -147,7 +152,9 @@ def test_how_a_node_is_reached() -> None:
 def test_a_relayed_path_names_the_remote_that_relays() -> None:
     third = PeerPlan("R3", 1, f"00000000c1:0:{'ab' * 64}", ())
     plan = replace(PLAN, controller_free=True, peers=(*PEERS, third))
-    answers = {i.unit: Answer(peers=(peer(f"00000000b{i.number}", age=100), peer("00000000c1", role="MOON"))) for i in plan.instances}
+    answers = {
+        i.unit: Answer(peers=(peer(f"00000000b{i.number}", age=100), peer("00000000c1", role="MOON"))) for i in plan.instances
+    }
     seen = box(plans=(plan,), answers=answers)
     found = data.paths(seen, plan)
     assert {(p["link"], p["relay"]) for p in found["paths"]} == {("relayed", "R3")}

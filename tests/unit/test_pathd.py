@@ -82,7 +82,9 @@ def test_addresses_that_no_plan_wants_go_and_those_of_the_kernel_stay() -> None:
 
 
 def test_weights_are_those_of_the_members_that_stand() -> None:
-    heavy = make_plan(bundle(EXAMPLE + "instance 2 weight 3\ninstance 4 weight 2"), tuple(Cpu(n, n) for n in range(4)), "/usr/sbin/ztnode")
+    heavy = make_plan(
+        bundle(EXAMPLE + "instance 2 weight 3\ninstance 4 weight 2"), tuple(Cpu(n, n) for n in range(4)), "/usr/sbin/ztnode"
+    )
     have = settle(KernelState(links=all_taps()), plans=(heavy,))
     assert have.groups[GROUP].weights == (1, 3, 1, 2)
     down = heavy.paths[0].nexthop_id

@@ -63,9 +63,7 @@ def test_ipv6_transit_carries_both_families() -> None:
 
 
 def test_dual_stack_uses_the_group_of_each_family() -> None:
-    plan = plan_of(
-        EXAMPLE + "transit prefix 2001:db8:14::/124\nremote R2 prefix 2001:db8:2::/48\naddress 2001:db8:55::1/128"
-    )
+    plan = plan_of(EXAMPLE + "transit prefix 2001:db8:14::/124\nremote R2 prefix 2001:db8:2::/48\naddress 2001:db8:55::1/128")
     assert [i.transit for i in plan.instances][0] == ("10.14.0.1/30", "2001:db8:14::1/126")
     groups = {g.group_id: g.family for g in plan.groups}
     assert {r.prefix: (groups[r.group_id], r.source) for r in plan.routes} == {
@@ -127,9 +125,7 @@ def test_bundles_are_placed_one_after_the_other() -> None:
     assert cpu_offset(second, [first], GK41) == 4
 
 
-@pytest.mark.parametrize(
-    ("limit", "best"), [(1280, 1280), (1393, 1393), (1394, 1394), (2800, 1394), (2810, 2810), (10000, 9890)]
-)
+@pytest.mark.parametrize(("limit", "best"), [(1280, 1280), (1393, 1393), (1394, 1394), (2800, 1394), (2810, 2810), (10000, 9890)])
 def test_best_mtu(limit: int, best: int) -> None:
     assert best_mtu(limit) == best
 

@@ -31,7 +31,13 @@ def test_who_has_a_port(kind: str) -> None:
         "print(s.getsockname()[1], flush=True); sys.stdin.read()"
     )
     other = subprocess.Popen(
-        ["/usr/bin/python3", "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, user=65534, group=65534, env={}
+        ["/usr/bin/python3", "-c", program],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        user=65534,
+        group=65534,
+        env={},
     )
     assert other.stdout
     port = int(other.stdout.readline())

@@ -34,7 +34,9 @@ OLD, NEW = frozenset({"198.51.100.1"}), frozenset({"198.51.100.7"})
 def one(
     index: int | None = 5, addresses: frozenset[str] = OLD, silent: float | None = None, up: Iterable[int] = (), **how: Any
 ) -> Situation:
-    return Situation("zt0", index, addresses, {} if silent is None else {1: Silence(silent, **how)}, frozenset(up), {1: "R2", 9: "R3"})
+    return Situation(
+        "zt0", index, addresses, {} if silent is None else {1: Silence(silent, **how)}, frozenset(up), {1: "R2", 9: "R3"}
+    )
 
 
 def orders(recovery: Recovery, now: float, empty: bool = True, **seen: Situation) -> tuple[list[str], list[str]]:
@@ -51,9 +53,7 @@ def test_a_changed_address_and_a_silent_path_restart_at_once() -> None:
     assert orders(recovery, 100.0, zt0p1=one(up=[1])) == ([], [])
     assert orders(recovery, 110.0, zt0p1=one(addresses=NEW, up=[1])) == ([], []), "it still carries"
     found = recovery.work({"zt0p1": one(addresses=NEW, silent=110.6)}, 110.6, ("zt0p1",))
-    assert found.restart == (
-        ("zt0p1", "addresses have changed (gone: 198.51.100.1; new: 198.51.100.7) and a path has no answer"),
-    )
+    assert found.restart == (("zt0p1", "addresses have changed (gone: 198.51.100.1; new: 198.51.100.7) and a path has no answer"),)
     assert orders(recovery, 110.7, zt0p1=one(addresses=NEW, silent=110.6)) == ([], []), "once"
 
 

@@ -98,7 +98,9 @@ def test_what_is_printed_can_be_pasted_whole() -> None:
     ]
     for line in text.splitlines():
         found = split(line)  # as the shell cuts it; bash takes a line that begins with # for a comment, too
-        assert found.pipe == "" and (found.words == [] if line.startswith("#") else found.words[:3] == ["set", "interfaces", "zerotier"])
+        assert found.pipe == "" and (
+            found.words == [] if line.startswith("#") else found.words[:3] == ["set", "interfaces", "zerotier"]
+        )
 
 
 def test_nothing_is_said_where_nothing_was_left_out() -> None:

@@ -84,14 +84,19 @@ def test_nothing_stands_where_nothing_can(text: str, have: KernelState, gateways
 
 
 def test_a_device_of_ppp_needs_no_gateway() -> None:
-    have = KernelState(links={"pppoe0": Link(7, "pppoe0", None, 1492, True, True, point_to_point=True)}, local={Address(7, "203.0.113.1/32")})
+    have = KernelState(
+        links={"pppoe0": Link(7, "pppoe0", None, 1492, True, True, point_to_point=True)}, local={Address(7, "203.0.113.1/32")}
+    )
     want = wanted("instance 3 source-interface pppoe0", have, {("pppoe0", 4): None}, "zerotier-one")
     assert want.routes == {Route("0.0.0.0/0", 0, None, TABLE, 0, 7)}
 
 
 def test_an_uplink_in_a_vrf_has_its_routes_there() -> None:
     have = box()
-    have.links = {"eth1": Link(3, "eth1", None, 1500, True, True, master=9), "blue": Link(9, "blue", "vrf", 65575, True, True, table=100)}
+    have.links = {
+        "eth1": Link(3, "eth1", None, 1500, True, True, master=9),
+        "blue": Link(9, "blue", "vrf", 65575, True, True, table=100),
+    }
     assert Rule(4, FIRST, "203.0.113.1", 9995, 100, True) in wanted(WAN2, have, {("eth1", 4): "203.0.113.254"}).rules
 
 

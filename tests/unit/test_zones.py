@@ -60,7 +60,10 @@ def test_changes_are_one_transaction_and_leave_others_alone() -> None:
     assert changes(None, {"zt0": 102}, ()) == ""
 
 
-@pytest.mark.parametrize("text", ["", "[]", '{"nftables": 1}', '{"nftables": [{"map": {"elem": 3}}]}', '{"nftables": [{"map": {"elem": [["a"], [1, 2], {}]}}]}'])
+@pytest.mark.parametrize(
+    "text",
+    ["", "[]", '{"nftables": 1}', '{"nftables": [{"map": {"elem": 3}}]}', '{"nftables": [{"map": {"elem": [["a"], [1, 2], {}]}}]}'],
+)
 def test_an_answer_of_another_form_says_nothing(text: str) -> None:
     assert entries(text) == {}
 

@@ -97,7 +97,11 @@ def _strings(tree: ast.AST) -> list[str]:
 
 
 def _methods(tree: ast.AST, node: ast.Assign, here: Mapping[str, str]) -> set[str]:
-    made = {here[c.func.id] for c in ast.walk(node.value) if isinstance(c, ast.Call) and isinstance(c.func, ast.Name) and c.func.id in here}
+    made = {
+        here[c.func.id]
+        for c in ast.walk(node.value)
+        if isinstance(c, ast.Call) and isinstance(c.func, ast.Name) and c.func.id in here
+    }
     variable = node.targets[0].id  # type: ignore[attr-defined]
     return {
         f"{there}.{a.attr}"
@@ -137,7 +141,15 @@ def programs() -> list[Path]:
 
 def texts() -> list[Path]:
     """Everything of ours that may name a file of VyOS."""
-    folders = ["src", "smoketest", "python", "interface-definitions", "op-mode-definitions", "packages/zerotier-multi", "tests/vyos/golden"]
+    folders = [
+        "src",
+        "smoketest",
+        "python",
+        "interface-definitions",
+        "op-mode-definitions",
+        "packages/zerotier-multi",
+        "tests/vyos/golden",
+    ]
     found = [p for folder in folders for p in (ROOT / folder).rglob("*") if p.is_file() and "__pycache__" not in p.parts]
     return sorted(p for p in found if p != LIST and p.suffix != ".pyc")
 

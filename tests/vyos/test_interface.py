@@ -144,7 +144,9 @@ def test_the_smoketest_types_what_the_readme_shows() -> None:
     assert ast.literal_eval(typed) == readme
 
 
-def test_a_place_that_is_no_checkout_is_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_place_that_is_no_checkout_is_one_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     version = next(iter(load()["versions"]))
     remedy = "give a checkout, or a repository and a revision it has\n"
     for place, problem in (

@@ -30,12 +30,15 @@ name = arguments["--package-name"].replace("-", "_") + "_cache.py"
 (pathlib.Path(arguments["--output-path"]) / name).write_text("reference = {'interfaces': {'zerotier': {'instances': {}, 'transit': {}, 'remote': {}}}}")
 """
 # What VyOS's generator makes since October 2024 beside it.
-GENERATE_TREE = GENERATE + """
+GENERATE_TREE = (
+    GENERATE
+    + """
 import json
 def node(name, *children): return {"name": name, "data": {"help": "ü"}, "children": list(children)}
 tree = node("", node("interfaces", node("zerotier", node("instances"), node("transit"))))
 pathlib.Path(arguments["--internal-cache"]).write_text(json.dumps(tree))
 """
+)
 UPDATE = """
 import pathlib, runpy
 here = pathlib.Path(__file__).parent
@@ -285,7 +288,9 @@ def test_it_does_nothing_without_vyos(box: Box, monkeypatch: pytest.MonkeyPatch)
 
 
 def test_an_image_that_has_the_nodes_built_in_is_left_alone(box: Box, monkeypatch: pytest.MonkeyPatch) -> None:
-    (box.xml_ref / "pkg_cache/vyos_1x_cache.py").write_text("reference = {'interfaces': {'zerotier': {'instances': {}, 'transit': {}, 'remote': {}}}}")
+    (box.xml_ref / "pkg_cache/vyos_1x_cache.py").write_text(
+        "reference = {'interfaces': {'zerotier': {'instances': {}, 'transit': {}, 'remote': {}}}}"
+    )
     before = box.state()
     assert call(box, "add", monkeypatch) == 0
     assert box.state() == before
@@ -329,13 +334,19 @@ def test_a_failure_at_the_trees_takes_everything_back(
 
         def stays_down(command: list[str], **options: object) -> subprocess.CompletedProcess[str]:
             broken = command[-2:] == ["restart", "vyconfd.service"] and b"zerotier" in box.trees[0].read_bytes()
-            return subprocess.CompletedProcess(command, 1, "", "Job for vyconfd.service failed.") if broken else real(command, **options)
+            return (
+                subprocess.CompletedProcess(command, 1, "", "Job for vyconfd.service failed.")
+                if broken
+                else real(command, **options)
+            )
 
         monkeypatch.setattr(box.register.subprocess, "run", stays_down)
     before = box.state()
     assert call(box, "add", monkeypatch) == 1
     said = capsys.readouterr().err
-    assert words.format(tree=box.trees[0]) in said and said.endswith("; 'interfaces zerotier' is not available, VyOS is as before\n")
+    assert words.format(tree=box.trees[0]) in said and said.endswith(
+        "; 'interfaces zerotier' is not available, VyOS is as before\n"
+    )
     assert box.state() == before
     assert box.vyconfd.listening  # it runs again, with the tree that it can read
 

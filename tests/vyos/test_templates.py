@@ -59,6 +59,8 @@ if os.environ.get("VYOS_1X"):
             if kind == "cfg":
                 subprocess.run([sys.executable, upstream / "scripts/override-default", inputs], check=True)
             for path in inputs.glob("*.xml"):
-                subprocess.run([sys.executable, upstream / "scripts" / program, path, upstream / "schema" / schema, output], check=True)
+                subprocess.run(
+                    [sys.executable, upstream / "scripts" / program, path, upstream / "schema" / schema, output], check=True
+                )
         theirs = {path: text for path, text in tree(tmp_path / "out").items() if text}
         assert theirs == made

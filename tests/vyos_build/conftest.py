@@ -15,28 +15,23 @@ sys.path.insert(0, str(ROOT / "vyos-build"))
 NAMES = "(veth|wlan|wwan)"
 # As little of vyos-1x as the edits need.
 VYOS_1X = {
-    "python/vyos/ifconfig/__init__.py":
-        "from vyos.ifconfig.wwan import WWANIf\nfrom vyos.ifconfig.sstpc import SSTPCIf\n",
+    "python/vyos/ifconfig/__init__.py": "from vyos.ifconfig.wwan import WWANIf\nfrom vyos.ifconfig.sstpc import SSTPCIf\n",
     "interface-definitions/include/constraint/interface-name.xml.i": f"<regex>{NAMES}[0-9]+|lo</regex>\n",
     "interface-definitions/include/constraint/interface-name-with-wildcard.xml.i": f"<regex>{NAMES}(.+)?</regex>\n",
-    "interface-definitions/xml-component-version.xml.in":
-        "<interfaceDefinition>\n  #include <include/version/webproxy-version.xml.i>\n</interfaceDefinition>\n",
+    "interface-definitions/xml-component-version.xml.in": "<interfaceDefinition>\n  #include <include/version/webproxy-version.xml.i>\n</interfaceDefinition>\n",
     "python/setup.py": "setup(\n    packages = packages('vyos'),\n)\n",
-    "debian/control":
-        "Source: vyos-1x\n\nPackage: vyos-1x\nArchitecture: amd64\nDepends:\n  dialog,\n\n"
-        "Package: vyos-1x-smoketest\nDepends:\n  vyos-1x\n",
+    "debian/control": "Source: vyos-1x\n\nPackage: vyos-1x\nArchitecture: amd64\nDepends:\n  dialog,\n\n"
+    "Package: vyos-1x-smoketest\nDepends:\n  vyos-1x\n",
     ".gitignore": "build/\n",
 }
 
 VYOS_BUILD = {
-    "data/defaults.toml":
-        'vyos_branch = "circinus"\nrelease_train = "circinus"\ndebian_distribution = "bookworm"\n'
-        'vyos_mirror = "http://127.0.0.1:9/vyos"\ndebian_mirror = "http://127.0.0.1:9/debian"\n'
-        'debian_security_mirror = "http://127.0.0.1:9/security"\n',
+    "data/defaults.toml": 'vyos_branch = "circinus"\nrelease_train = "circinus"\ndebian_distribution = "bookworm"\n'
+    'vyos_mirror = "http://127.0.0.1:9/vyos"\ndebian_mirror = "http://127.0.0.1:9/debian"\n'
+    'debian_security_mirror = "http://127.0.0.1:9/security"\n',
     "data/architectures/amd64.toml": 'packages = ["grub-pc"]\n',
     "data/live-build-config/archives/vyos-dev.pref.chroot": "Package: *\n",
-    "build/vyos-1x/data/config.boot.default":
-        'system {\n    host-name "vyos"\n    login {\n        user vyos {\n        }\n    }\n}\n',
+    "build/vyos-1x/data/config.boot.default": 'system {\n    host-name "vyos"\n    login {\n        user vyos {\n        }\n    }\n}\n',
 }
 
 RULES = """#!/usr/bin/make -f

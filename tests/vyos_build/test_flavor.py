@@ -105,8 +105,7 @@ def test_vyos_build_of_another_branch(vyos_build: Path) -> None:
     with pytest.raises(BuildError) as refused:
         read_defaults(vyos_build, BRANCHES["sagitta"])
     assert str(refused.value) == (
-        f"{vyos_build} is vyos-build for circinus, not for sagitta; "
-        "check out that branch or name another one with BRANCH"
+        f"{vyos_build} is vyos-build for circinus, not for sagitta; check out that branch or name another one with BRANCH"
     )
 
 

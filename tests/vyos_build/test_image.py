@@ -71,9 +71,7 @@ def sentence(place: Path) -> str:
     return str(refused.value)
 
 
-def test_from_packages_to_the_image(
-    place: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_from_packages_to_the_image(place: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setattr(reach, "check", lambda needs: None)
     made = build(place)
     assert made == place / "work/vyos-1.5-zerotier-multi-amd64.iso"
@@ -96,12 +94,21 @@ def test_a_repository_on_this_machine(place: Path) -> None:
     (place / "repository/key.asc").write_text("key")
     kernel = {"wanted": "linux-image-6.6.58-vyos", "taken": "linux-image-6.1.0-40-amd64"}
     (place / "repository/manifest.json").write_text(json.dumps({"kernel": kernel}))
-    write(place / "vyos-build", {"build-vyos-image": STAND_IN.replace("[ -f data", """\
+    write(
+        place / "vyos-build",
+        {
+            "build-vyos-image": STAND_IN.replace(
+                "[ -f data",
+                """\
 echo "I: $*"
 key=$(echo "$*" | sed 's/.*--custom-apt-key=\\([^ ]*\\).*/\\1/'); [ "$(cat $key)" = key ]
 mirror=$(echo "$*" | sed 's/.*--vyos-mirror=\\([^ ]*\\).*/\\1/'); python3 -c "import urllib.request as u, sys; assert b'taken' in u.urlopen(sys.argv[1]).read()" $mirror/manifest.json
 grep -q 'kernel_version = "6.1.0-40"' "$VYOS_BUILD_FLAVORS_DIR/zerotier-multi.toml"
-[ -f data""", 1)})
+[ -f data""",
+                1,
+            )
+        },
+    )
     order = Order(BRANCHES["circinus"], dry_run=True, mirrors={"vyos-mirror": f"file:{place}/repository"}, version="")
     assert build(place, order) is None
     assert "I: --vyos-mirror=http://127.0.0.1:" in (place / "work/image.log").read_text()
@@ -168,9 +175,7 @@ def test_vyos_s_program_runs_with_debian_s_python(tmp_path: Path, monkeypatch: p
 
 def test_a_missing_tool(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "/nowhere")
-    assert sentence(place) == (
-        "git gnupg gpgv dpkg must be installed first; do it with: apt install git gnupg gpgv dpkg"
-    )
+    assert sentence(place) == ("git gnupg gpgv dpkg must be installed first; do it with: apt install git gnupg gpgv dpkg")
 
 
 def test_a_machine_without_docker_and_tools(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -179,8 +184,7 @@ def test_a_machine_without_docker_and_tools(monkeypatch: pytest.MonkeyPatch) -> 
     with pytest.raises(BuildError) as refused:
         workshop.Native().check()
     assert str(refused.value) == (
-        "there is no docker here, and a build on this machine lacks live-build; "
-        "install them with: apt install live-build"
+        "there is no docker here, and a build on this machine lacks live-build; install them with: apt install live-build"
     )
     monkeypatch.setattr("os.geteuid", lambda: 1000)
     with pytest.raises(BuildError, match="^an image is built as root; use sudo, or install docker$"):
@@ -206,9 +210,7 @@ def test_a_failed_build_leaves_vyos_build_as_it_was(place: Path, monkeypatch: py
     monkeypatch.setattr(reach, "check", lambda needs: None)
     write(place / "vyos-build", {"build-vyos-image": "#!/bin/sh\necho E: no\nexit 3\n"})
     git(place / "vyos-build", "commit", "--quiet", "--all", "--message=broken")
-    assert sentence(place) == (
-        f"build-vyos-image failed with exit code 3; the full log is {place}/work/image.log"
-    )
+    assert sentence(place) == (f"build-vyos-image failed with exit code 3; the full log is {place}/work/image.log")
     assert git(place / "vyos-build", "status", "--porcelain") == ""
     assert "E: no" in (place / "work/image.log").read_text()
 
@@ -219,8 +221,7 @@ def test_an_image_with_vyos_own_zerotier_one(place: Path) -> None:
     with pytest.raises(BuildError) as refused:
         check_installed({"ztnode": "0.2-vyos1"}, debs)
     assert str(refused.value) == (
-        "the image has ztnode 0.2-vyos1 instead of 0.1; "
-        "the log says where it came from; do not use the image"
+        "the image has ztnode 0.2-vyos1 instead of 0.1; the log says where it came from; do not use the image"
     )
 
 
@@ -298,6 +299,7 @@ def test_reach_tells_a_login_from_a_refusal(monkeypatch: pytest.MonkeyPatch) -> 
     def answer(code: int):
         def urlopen(request: object, timeout: int) -> None:
             raise reach.urllib.error.HTTPError("http://x", code, "", None, None)
+
         return urlopen
 
     monkeypatch.setattr(reach.urllib.request, "urlopen", answer(401))

@@ -25,7 +25,8 @@ def lay(tree: Path) -> list[str]:
 def bytes_and_modes(tree: Path) -> dict[str, tuple[bytes, int]]:
     return {
         path.relative_to(tree).as_posix(): (path.read_bytes(), path.stat().st_mode)
-        for path in tree.rglob("*") if path.is_file() and ".git" not in path.parts
+        for path in tree.rglob("*")
+        if path.is_file() and ".git" not in path.parts
     }
 
 
@@ -162,7 +163,10 @@ if "VYOS_1X" in os.environ:
         def definition(name: str) -> str:
             return subprocess.run(
                 [tree / "scripts/transclude-template", f"interface-definitions/{name}.xml.in"],
-                cwd=tree, capture_output=True, text=True, check=True,
+                cwd=tree,
+                capture_output=True,
+                text=True,
+                check=True,
             ).stdout
 
         assert "|wwan|zt)[0-9]+" in definition("protocols_ospf")

@@ -47,8 +47,7 @@ Depends: linux-image-6.1.0-40-amd64 (= 6.1.40)
 LISTS = {
     "data/live-build-config/package-lists/base.list.chroot": "dialog\n# no package\nvyos-1x\n",
     "data/build-types/development.toml": 'packages = ["vyos-1x-smoketest"]\n',
-    "scripts/package-build/telegraf/package.toml":
-        '[[packages]]\nname = "telegraf"\nscm_url = "https://example.com/telegraf.git"\n',
+    "scripts/package-build/telegraf/package.toml": '[[packages]]\nname = "telegraf"\nscm_url = "https://example.com/telegraf.git"\n',
 }
 DEPENDS = "Depends: dialog, frr (>= 9.1), telegraf (>= 1.20), mail-transport-agent, libssl3 (>= 2), vyatta-op | vyatta-cfg\n"
 
@@ -250,9 +249,7 @@ def test_debian_s_package_with_a_file_of_vyos(place: Path, capsys: pytest.Captur
 @pytest.mark.parametrize(("fields", "preinst"), [
     ("Replaces: frr\n", ""), ("", "dpkg-divert --package vyos-1x --add --no-rename /lib/systemd/system/frr.service"),
 ])  # fmt: skip
-def test_debian_s_package_that_makes_way(
-    place: Path, fields: str, preinst: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_debian_s_package_that_makes_way(place: Path, fields: str, preinst: str, capsys: pytest.CaptureFixture[str]) -> None:
     file = "lib/systemd/system/frr.service"
     make_deb(place / "built", "vyos-1x", "1.5", fields=DEPENDS + fields, file=file, preinst=preinst)
     make(place, "all")
@@ -341,7 +338,10 @@ def test_a_unit_of_vyos_without_its_program_is_skipped_at_boot(tmp_path: Path) -
     files = {str(f.relative_to(tmp_path / "root")): f for f in (tmp_path / "root").rglob("*") if f.is_file()}
     assert list(files) == ["usr/lib/systemd/system/podman.service.d/left-out.conf"]
     (line,) = [line for f in files.values() for line in f.read_text().splitlines() if line.startswith("Condition")]
-    assert subprocess.run(["systemd-analyze", "condition", line.replace("/usr/bin/podman", "/usr/bin/env")], check=False).returncode == 0
+    assert (
+        subprocess.run(["systemd-analyze", "condition", line.replace("/usr/bin/podman", "/usr/bin/env")], check=False).returncode
+        == 0
+    )
     assert subprocess.run(["systemd-analyze", "condition", line.replace("podman", "no-such-program")], check=False).returncode != 0
 
 

@@ -17,6 +17,7 @@ from builder.schedule import Step, schedule
 from tests.vyos_build.conftest import Maker, git, write
 from tests.vyos_build.debs import make_deb
 
+
 def planned(directory: Path, *wanted: str, debian: str = "", given: str = "") -> list[Step]:
     found, unusable = checkouts.find(directory)
     assert not unusable
@@ -57,7 +58,9 @@ def test_real_builds(tmp_path: Path, checkout: Maker, capsys: pytest.CaptureFixt
     assert failures["broken"] == f"build-in-chroot ended with 2; the full log is {into}/broken/build.log"
     assert "it breaks here" in said
     deb = next((into / "app").glob("app_1.0_all.deb"))
-    content = subprocess.run(f"dpkg-deb --fsys-tarfile {deb} | tar -xO ./usr/share/app/said", shell=True, capture_output=True, text=True)
+    content = subprocess.run(
+        f"dpkg-deb --fsys-tarfile {deb} | tar -xO ./usr/share/app/said", shell=True, capture_output=True, text=True
+    )
     assert content.stdout.split() == ["built", "64999", "debian", "new", "1", "lo:"]
     # Nothing is left of it on this machine, and the checkout is as it was.
     assert not (Path("/repository").exists() or Path("/usr/share/zlib").exists())
@@ -99,7 +102,9 @@ def test_a_missing_build_dependency_and_a_circle_are_told_before_anything_runs(t
     checkout("cc", head="Build-Depends: nowhere (>= 2) | never\n")
     checkout("dd", head="Build-Depends: given\n")
     steps = planned(tmp_path / "sources", "aa", "cc", "dd", given="Package: given\nVersion: 1\n")
-    done = source_builds.build([s for s in steps if s.source.name != "dd"], [], Chroot(Path("/nowhere"), ""), tmp_path / "built", Log(tmp_path / "log"))
+    done = source_builds.build(
+        [s for s in steps if s.source.name != "dd"], [], Chroot(Path("/nowhere"), ""), tmp_path / "built", Log(tmp_path / "log")
+    )
     assert {one.name: one.failure for one in done} == {
         "aa": "it and bb need each other; put the package of one into PACKAGES and remove its checkout",
         "bb": "it needs aa, which could not be built",

@@ -18,7 +18,6 @@ from builder.pins import EnginePin
 from tests.vyos_build.debs import make_deb
 
 
-
 class Repository:
     """A package repository below a directory, with a signing key of its own."""
 

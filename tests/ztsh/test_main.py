@@ -60,5 +60,7 @@ def test_a_reader_that_has_gone_is_no_news() -> None:
     reader, writer = os.pipe()
     os.close(reader)
     with os.fdopen(writer, "wb") as stdout:
-        done = subprocess.run([sys.executable, "-m", "ztsh", "--help"], stdout=stdout, stderr=subprocess.PIPE, text=True, check=False)
+        done = subprocess.run(
+            [sys.executable, "-m", "ztsh", "--help"], stdout=stdout, stderr=subprocess.PIPE, text=True, check=False
+        )
     assert (done.returncode, done.stderr) == (1, "")

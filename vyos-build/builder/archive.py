@@ -46,14 +46,15 @@ def read_stock(needs: Iterable[Need]) -> tuple[Stock, list[Stanza]]:
     return stock, everything
 
 
-
 def bring(package: str, version: str, everything: Iterable[Stanza], into: Path) -> Path:
     """The file of a package that the indices list; raises :class:`BuildError`."""
     stanza = next(s for s in everything if (s["Package"], s["Version"]) == (package, version))
     try:
         name, digest = stanza["Filename"], stanza["SHA256"]
     except KeyError as error:
-        raise BuildError(f"Debian's index has no {error} of {package} {version}; name another mirror with --debian-mirror URL") from None
+        raise BuildError(
+            f"Debian's index has no {error} of {package} {version}; name another mirror with --debian-mirror URL"
+        ) from None
     need = Need(f"Debian's {package}", f"{stanza[MIRROR]}/{name}", "--debian-mirror URL")
     data = read(need)
     if hashlib.sha256(data).hexdigest() != digest:
@@ -65,6 +66,7 @@ def bring(package: str, version: str, everything: Iterable[Stanza], into: Path) 
 
 def newest_kernel(packages: Iterable[Stanza]) -> str:
     """The kernel's package that Debian's ``linux-image-amd64`` takes, in its newest version there; "" for none."""
+
     def order(one: Stanza, other: Stanza) -> int:
         return 1 if holds(one["Version"], "gt", other["Version"]) else -1
 

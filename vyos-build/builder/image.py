@@ -124,13 +124,11 @@ def network_needs(order: Order, defaults: Defaults, pins: Pins, shop: workshop.W
         Need("VyOS's packages", f"{vyos}/dists/{defaults.branch}/InRelease", "--vyos-mirror URL"),
         Need("Debian's packages", f"{debian}/dists/{defaults.distribution}/InRelease", "--debian-mirror URL"),
         Need(
-            "Debian's security updates", f"{security}/dists/{defaults.distribution}-security/InRelease",
+            "Debian's security updates",
+            f"{security}/dists/{defaults.distribution}-security/InRelease",
             "--debian-security-mirror URL",
         ),
-        *(
-            Need("a repository that vyos-build adds", url, "VYOS_BUILD=<dir> without such a repository")
-            for url in defaults.others
-        ),
+        *(Need("a repository that vyos-build adds", url, "VYOS_BUILD=<dir> without such a repository") for url in defaults.others),
         *shop.needs(),
     ]
     return needs if sources.given("ZEROTIER_DEB") else needs + zerotier_one.needs(pins.zerotier_one)

@@ -35,8 +35,12 @@ class Log:
         print("+", *command, file=self._file, flush=True)
         last: list[str] = []
         with subprocess.Popen(
-            command, text=True, errors="replace",
-            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+            command,
+            text=True,
+            errors="replace",
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
         ) as process:
             assert process.stdout is not None
             for line in process.stdout:

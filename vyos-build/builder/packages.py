@@ -83,7 +83,11 @@ def make(order: Order, log: Log, into: Path, work: Path = WORK) -> list[Gap]:
         log.step(sentence(gap, tree))
     _check_failures(built, order.leave_out)
     if missing:
-        how = f"put their checkouts into {order.sources}" if order.sources else f"build them from their sources and put them into {order.debs}"
+        how = (
+            f"put their checkouts into {order.sources}"
+            if order.sources
+            else f"build them from their sources and put them into {order.debs}"
+        )
         raise BuildError(
             f"{len(missing)} packages are missing: {how}, or leave them out: LEAVE_OUT=all, or names separated by "
             f"commas (never {', '.join(_INDISPENSABLE)})"
@@ -91,13 +95,19 @@ def make(order: Order, log: Log, into: Path, work: Path = WORK) -> list[Gap]:
     kernel = wanted.kernel if any(p.name == wanted.kernel for p in packages) else archive.newest_kernel(everything)
     if not kernel:
         raise BuildError(f"there is no kernel, neither built nor in Debian; build {wanted.kernel}")
-    _write(packages, left, into, defaults.branch, {
-        "branch": defaults.branch,
-        "kernel": {"wanted": wanted.kernel, "taken": kernel},
-        "built": {package.name: package.stanza["Version"] for package in packages},
-        "sources": {source.name: source.told() for source in built},
-        "left out": [{"package": str(gap.relation), "asked for by": gap.askers, "instead": gap.instead} for gap in left],
-    })
+    _write(
+        packages,
+        left,
+        into,
+        defaults.branch,
+        {
+            "branch": defaults.branch,
+            "kernel": {"wanted": wanted.kernel, "taken": kernel},
+            "built": {package.name: package.stanza["Version"] for package in packages},
+            "sources": {source.name: source.told() for source in built},
+            "left out": [{"package": str(gap.relation), "asked for by": gap.askers, "instead": gap.instead} for gap in left],
+        },
+    )
     names = {package.name for package in packages}
     for name, reason in _NOT_DEBIAN_S.items():
         if name not in names:
@@ -174,7 +184,7 @@ def _held_against(gap: Gap, packages: Sequence[Given], everything: Sequence[Stan
         return gap
     with tempfile.TemporaryDirectory() as scratch:
         archive.bring(gap.name, gap.debian, everything, Path(scratch))
-        theirs, = read_given(Path(scratch))
+        (theirs,) = read_given(Path(scratch))
         found = collisions.between(theirs, packages)
     return gap if found is None else replace(gap, kept_out=f"Debian's {gap.debian} and {found[0]} both have {found[1]}")
 

@@ -49,6 +49,4 @@ def read(need: Need) -> bytes:
             return data
     except (OSError, ValueError) as error:
         reason = getattr(error, "reason", error)
-        raise BuildError(
-            f"could not reach {need.what} ({need.url}: {reason}); give it by hand with {need.by_hand}"
-        ) from None
+        raise BuildError(f"could not reach {need.what} ({need.url}: {reason}); give it by hand with {need.by_hand}") from None

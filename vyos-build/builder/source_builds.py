@@ -78,7 +78,9 @@ def _check(step: Step, done: Mapping[str, Built]) -> None:
     if failed:
         raise BuildError(f"it needs {', '.join(failed)}, which could not be built")
     if step.circle:
-        raise BuildError(f"it and {', '.join(step.after)} need each other; put the package of one into PACKAGES and remove its checkout")
+        raise BuildError(
+            f"it and {', '.join(step.after)} need each other; put the package of one into PACKAGES and remove its checkout"
+        )
 
 
 def _of(done: Mapping[str, Built], names: Sequence[str]) -> list[Given]:
@@ -94,9 +96,7 @@ def _key(step: Step, place: chroot.Chroot, keys: Mapping[str, str]) -> str:
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()
 
 
-def _packages(
-    step: Step, given: Sequence[Given], place: chroot.Chroot, into: Path, key: str, log: Log, head: str
-) -> list[Given]:
+def _packages(step: Step, given: Sequence[Given], place: chroot.Chroot, into: Path, key: str, log: Log, head: str) -> list[Given]:
     if _state(into) == key:
         packages = read_given(into)
         log.step(f"{head}: {len(packages)} packages, built before")

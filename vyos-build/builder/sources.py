@@ -67,10 +67,19 @@ def vyos_1x_at(revision: str, target: Path, log: Log) -> None:
     log.step(f"fetching vyos-1x {revision[:12]} for the overlay")
     for what, command in (
         ("git init", ["git", "init", "--quiet", str(target)]),
-        ("fetching the pinned vyos-1x", [
-            "git", "-C", str(target), "fetch", "--quiet", "--depth=1",
-            f"file://{source}" if source else VYOS_1X_URL, revision,
-        ]),
+        (
+            "fetching the pinned vyos-1x",
+            [
+                "git",
+                "-C",
+                str(target),
+                "fetch",
+                "--quiet",
+                "--depth=1",
+                f"file://{source}" if source else VYOS_1X_URL,
+                revision,
+            ],
+        ),
         ("checking out the pinned vyos-1x", ["git", "-C", str(target), "checkout", "--quiet", "--detach", revision]),
     ):
         log.run(what, command)

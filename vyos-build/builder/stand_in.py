@@ -25,10 +25,16 @@ def make(gaps: Sequence[Gap], into: Path) -> Path:
     depends = dict.fromkeys(_debian_s(gap) for gap in gaps if gap.debian and not gap.kept_out)
     lines = [f" {_told(gap)}" for gap in gaps]
     control = [
-        f"Package: {NAME}", "Version: 1", "Architecture: all", "Section: metapackages", "Priority: optional",
-        "Maintainer: builder of this image <root@localhost>", f"Provides: {', '.join(provides)}",
+        f"Package: {NAME}",
+        "Version: 1",
+        "Architecture: all",
+        "Section: metapackages",
+        "Priority: optional",
+        "Maintainer: builder of this image <root@localhost>",
+        f"Provides: {', '.join(provides)}",
         *([f"Depends: {', '.join(depends)}"] if depends else []),
-        "Description: placeholder for packages that this image leaves out", *lines,
+        "Description: placeholder for packages that this image leaves out",
+        *lines,
     ]
     path = into / f"{NAME}_1_all.deb"
     with tempfile.TemporaryDirectory() as scratch:

@@ -14,8 +14,21 @@ from builder.reach import Need
 
 # What VyOS's program and the build of vyos-1x want to find installed.
 IMAGE_PACKAGES = (
-    "sudo", "make", "live-build", "pbuilder", "devscripts", "python3-pystache", "python3-git", "python3-tomli",
-    "python3-jinja2", "python3-psutil", "python3-requests", "qemu-utils", "gdisk", "kpartx", "dosfstools",
+    "sudo",
+    "make",
+    "live-build",
+    "pbuilder",
+    "devscripts",
+    "python3-pystache",
+    "python3-git",
+    "python3-tomli",
+    "python3-jinja2",
+    "python3-psutil",
+    "python3-requests",
+    "qemu-utils",
+    "gdisk",
+    "kpartx",
+    "dosfstools",
 )
 # VyOS's programs are started with whatever python3 comes first; the modules above are for Debian's.
 SYSTEM_PATH = "/usr/sbin:/usr/bin:/sbin:/bin"
@@ -65,9 +78,19 @@ class Container(Workshop):
         # Docker sets no sysctl in the network of its host.
         network = "--network=host" if loopback else "--sysctl=net.ipv6.conf.lo.disable_ipv6=0"
         return [
-            "docker", "run", "--rm", "--privileged", network,
-            f"--volume={writes}:{writes}", *reads, f"--workdir={inside}", self._image,
-            "sudo", "env", *_assignments(env), *argv,
+            "docker",
+            "run",
+            "--rm",
+            "--privileged",
+            network,
+            f"--volume={writes}:{writes}",
+            *reads,
+            f"--workdir={inside}",
+            self._image,
+            "sudo",
+            "env",
+            *_assignments(env),
+            *argv,
         ]
 
 

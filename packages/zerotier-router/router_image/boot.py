@@ -15,10 +15,7 @@ from pathlib import Path
 from router_image import slots
 from router_image.process import run, write_whole
 
-OPTIONS = (
-    "boot=live persistence persistence-storage=filesystem quickusbmodules quiet panic=30 "
-    "console=ttyS0,115200n8 console=tty0"
-)
+OPTIONS = "boot=live persistence persistence-storage=filesystem quickusbmodules quiet panic=30 console=ttyS0,115200n8 console=tty0"
 MENU = """\
 # Written by the op mode commands for images; changes made here are lost.
 load_env

@@ -64,7 +64,9 @@ def _saved(schema: Node, told: list[str]) -> Config:
             f"{_replace_boot_file(path, kept, good)}"
         )
         return config
-    told.append(f"{path} cannot be read ({why}) and the archive has no commit, so nothing is configured; restore the file from a backup")
+    told.append(
+        f"{path} cannot be read ({why}) and the archive has no commit, so nothing is configured; restore the file from a backup"
+    )
     return Config()
 
 

@@ -172,5 +172,3 @@ def wrong_op(words: Sequence[str], wrong: int, choices: Iterable[str]) -> str:
     if kind == "Ambiguous":
         text += f"\n  Possible completions: {' '.join(choices)}\n"
     return text
-
-

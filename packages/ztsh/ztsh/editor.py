@@ -38,7 +38,9 @@ class Editor:
         if not names:
             raise SessionError(f"{wrong} is not valid", failed(verb))
         choices = Choices(names, [("  ", name, node.children[name].help) for name in names])
-        raise SessionError(f"{wrong} is ambiguous", "", help_text(choices, title="  Possible completions:").rstrip("\n"), failed(verb))
+        raise SessionError(
+            f"{wrong} is ambiguous", "", help_text(choices, title="  Possible completions:").rstrip("\n"), failed(verb)
+        )
 
     def path(self, verb: str, words: Sequence[str]) -> list[str]:
         """As :meth:`below`, with the edit level before it."""

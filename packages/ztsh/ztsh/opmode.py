@@ -39,12 +39,15 @@ strip-private() { /usr/bin/ztsh filter strip-private; }
 """
 # Root needs no sudo to be root; others get one sentence about what they may not do.
 _AS_ROOT = 'sudo() { "$@"; }\n'
-_AS_USER = """sudo() {
+_AS_USER = (
+    """sudo() {
 command sudo -n -l -- "$@" >/dev/null 2>&1 && { command sudo -n -- "$@"; return; }
 echo "user $(id -un) may not do this: only members of the group %s may" >&2
 return 1
 }
-""" % GROUP
+"""
+    % GROUP
+)
 
 
 class OpError(SessionError):

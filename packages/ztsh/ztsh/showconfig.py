@@ -71,7 +71,10 @@ def _commits(arguments: Sequence[str], schema: Node) -> int:
         return 0
     what, number = arguments[0], int(arguments[1]) if is_number(arguments[1]) else len(found)
     if number >= len(found):
-        print(f"there is no revision {arguments[1]}; revisions are 0 to {len(found) - 1}" if found else "there are no commits yet", file=sys.stderr)
+        print(
+            f"there is no revision {arguments[1]}; revisions are 0 to {len(found) - 1}" if found else "there are no commits yet",
+            file=sys.stderr,
+        )
         return 1
     text = found[number].text()
     if what == "file":

@@ -67,10 +67,7 @@ def conf_template(node: Node) -> str:
 def _syntax(node: Node) -> str:
     one_of = _checks(node.constraints) if node.constraints else ""
     groups = "".join(f" --grp {_checks(group)}" for group in node.groups)
-    return (
-        f'exec "${{vyos_libexec_dir}}/validate-value {one_of} {groups} --value \\\'$VAR(@)\\\'"; '
-        f'"{node.error or _INVALID}"'
-    )
+    return f'exec "${{vyos_libexec_dir}}/validate-value {one_of} {groups} --value \\\'$VAR(@)\\\'"; "{node.error or _INVALID}"'
 
 
 def _checks(constraints: tuple[Constraint, ...]) -> str:

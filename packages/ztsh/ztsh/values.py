@@ -18,9 +18,7 @@ def fits(node: Node, value: str) -> bool:
         return False
     if not node.constraints and not node.groups:
         return True
-    return any(_passes(c, value) for c in node.constraints) or any(
-        all(_passes(c, value) for c in group) for group in node.groups
-    )
+    return any(_passes(c, value) for c in node.constraints) or any(all(_passes(c, value) for c in group) for group in node.groups)
 
 
 def _passes(constraint: Constraint, value: str) -> bool:

@@ -37,7 +37,10 @@ def read_home(path: Path) -> Process:
     """What the files of a home say. Raises :class:`ImportProblem`."""
     networks = sorted(match[1] for file in _listed(path / "networks.d") if (match := _NETWORK.fullmatch(file.name)))
     managed = [network for network in networks if "allowManaged=1" in _text(path / "networks.d" / f"{network}.local.conf")]
-    remarks = [f"network {network} took addresses and routes from its controller; set address, transit and remote instead" for network in managed]
+    remarks = [
+        f"network {network} took addresses and routes from its controller; set address, transit and remote instead"
+        for network in managed
+    ]
     if list(_listed(path / "moons.d")):
         remarks.append("moons.d is not taken over; see planet for private roots")
     made = of_local_conf(read_json(path / "local.conf"), path.name, networks=tuple(networks), home=str(path))

@@ -90,7 +90,11 @@ def _networks(base: str, numbered: Sequence[tuple[int, Process]]) -> Iterable[st
         yield f"{base} network-id {next(iter(joined))}"
         return
     for k, process in numbered:
-        yield f"{base} instance {k} network-id {process.networks[0]}" if process.networks else f"# {process.name} has joined no network"
+        yield (
+            f"{base} instance {k} network-id {process.networks[0]}"
+            if process.networks
+            else f"# {process.name} has joined no network"
+        )
 
 
 def _ports(base: str, numbered: Sequence[tuple[int, Process]]) -> Iterable[str]:
@@ -100,5 +104,3 @@ def _ports(base: str, numbered: Sequence[tuple[int, Process]]) -> Iterable[str]:
         yield f"{base} primary port {first}"
         return
     yield from (f"{base} instance {k} port {process.port}" for k, process in numbered if process.port is not None)
-
-

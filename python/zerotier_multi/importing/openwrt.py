@@ -41,12 +41,17 @@ def _sections(text: str) -> list[Section]:
 
 
 def _process(name: str, options: dict[str, list[str]], networks: list[dict[str, list[str]]]) -> Process:
-    joined = [*options.get("join", []), *(one["id"][-1] for one in networks if "id" in one and one.get("enabled", ["1"])[-1] == "1")]
+    joined = [
+        *options.get("join", []),
+        *(one["id"][-1] for one in networks if "id" in one and one.get("enabled", ["1"])[-1] == "1"),
+    ]
     remarks = []
     for network in networks:
         for option in ("allow_managed", "allow_global", "allow_default", "allow_dns"):
             if network.get(option, ["0"])[-1] == "1":
-                remarks.append(f"{option} of {network.get('id', ['a network'])[-1]} is not taken over; set address, transit and remote instead")
+                remarks.append(
+                    f"{option} of {network.get('id', ['a network'])[-1]} is not taken over; set address, transit and remote instead"
+                )
     conf_file = next((options[key][-1] for key in ("local_conf_path", "local_conf") if options.get(key, [""])[-1]), None)
     conf = read_json(Path(conf_file)) if conf_file and Path(conf_file).exists() else {}
     if conf_file and not conf:

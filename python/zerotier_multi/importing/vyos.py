@@ -59,12 +59,20 @@ def _containers(lines: list[Words]) -> Iterable[Process]:
         if "zerotier" not in image:
             continue
         home = _home(own)
-        networks = tuple(dict.fromkeys(re.findall(r"\b[0-9a-f]{16}\b", " ".join(" ".join(w[1:]) for w in own if w[0] in ("arguments", "command")))))
+        networks = tuple(
+            dict.fromkeys(
+                re.findall(r"\b[0-9a-f]{16}\b", " ".join(" ".join(w[1:]) for w in own if w[0] in ("arguments", "command")))
+            )
+        )
         if home and is_home(Path(home)):
             made = read_home(Path(home))
             yield replace(made, name=name, networks=made.networks or networks)
         else:
-            remark = f"{home} is not a home on this router; its local.conf and identity are not taken over" if home else "no volume has its home"
+            remark = (
+                f"{home} is not a home on this router; its local.conf and identity are not taken over"
+                if home
+                else "no volume has its home"
+            )
             yield Process(name, networks, home=home, remarks=(remark,))
 
 
@@ -92,7 +100,9 @@ def _interfaces(lines: list[Words]) -> Iterable[Process]:
         yield Process(
             name,
             networks=tuple(words[1] for words in own if words[0] == "network-id" and len(words) > 1),
-            port=next((int(words[2]) for words in own if words[:2] == ("primary", "port") and words[2:] and words[2].isdigit()), None),
+            port=next(
+                (int(words[2]) for words in own if words[:2] == ("primary", "port") and words[2:] and words[2].isdigit()), None
+            ),
             listen=tuple(words[1] for words in own if words[0] == "listen-address" and len(words) > 1),
             settings=tuple(settings),
             home=f"/config/vyos-generated-zerotier/{name}",

@@ -57,7 +57,9 @@ class Rtnl(Closable):
     def neighbours(self) -> tuple[set[Neighbour], set[Neighbour]]:
         """Neighbour entries that know a link-layer address: permanent ones, and all others."""
         found = list(filter(None, map(links.parse_neighbour, self._socket.dump(RTM_GETNEIGH, links.ALL_NEIGHBOURS))))
-        return {n for n, state in found if state & links.NUD_PERMANENT}, {n for n, state in found if not state & links.NUD_PERMANENT}
+        return {n for n, state in found if state & links.NUD_PERMANENT}, {
+            n for n, state in found if not state & links.NUD_PERMANENT
+        }
 
     def nexthops(self) -> tuple[dict[int, NextHop], dict[int, NextHopGroup], dict[int, Stray]]:
         """By id our next hops, our groups, and what else has our protocol number or an id of our range."""

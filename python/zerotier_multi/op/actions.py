@@ -127,8 +127,7 @@ def reset_identity(bundle: str, number: int | None, no_prompt: bool, say: Say = 
         f"The other routers need the new lines of: show zerotier {bundle} identity\n"
         f"Until they have these lines, these instances carry no traffic."
         if plan.controller_free
-        else "Authorize the new nodes on the controller of the network.\n"
-        "Until then these instances carry no traffic."
+        else "Authorize the new nodes on the controller of the network.\nUntil then these instances carry no traffic."
     )
     if not no_prompt and not _yes("Delete the identities? [y/N] "):
         say("Nothing was changed.")

@@ -43,7 +43,12 @@ def identities(plan: Plan, plans: Iterable[Plan], everything: bool) -> list[dict
                 "endpoints": [str(endpoint) for endpoint in endpoints],
                 "answers": bool(listens),
                 "left_out": [
-                    {"address": str(v.local.interface.ip), "interface": v.local.device, "reason": v.reason, "on_request": v.on_request}
+                    {
+                        "address": str(v.local.interface.ip),
+                        "interface": v.local.device,
+                        "reason": v.reason,
+                        "on_request": v.on_request,
+                    }
                     for v in looked
                     if v not in told
                 ],
@@ -56,9 +61,7 @@ def _identity(plan: Plan, instance: InstancePlan) -> str | None:
     try:
         identity = own_identity(Path(instance.home))
     except PermissionError:
-        raise NotAllowed(
-            f"the identity of {plan.bundle}/{instance.number} can be read only by root; use sudo"
-        ) from None
+        raise NotAllowed(f"the identity of {plan.bundle}/{instance.number} can be read only by root; use sudo") from None
     except (OSError, ValueError):
         raise Unavailable(
             f"the identity of {plan.bundle}/{instance.number} is corrupt; to create a new one: "

@@ -64,7 +64,9 @@ def qr_code(text: str) -> str:
     program = shutil.which("qrencode")
     if program is None:
         return "# A QR code needs the program qrencode; install it with: apt install qrencode"
-    done = subprocess.run([program, "-t", "ANSIUTF8", "-o", "-"], input=text, capture_output=True, text=True, timeout=10, check=False)
+    done = subprocess.run(
+        [program, "-t", "ANSIUTF8", "-o", "-"], input=text, capture_output=True, text=True, timeout=10, check=False
+    )
     if done.returncode:
         return f"# No QR code: {(done.stderr.strip().splitlines() or ['qrencode gave no reason'])[0]}"
     return done.stdout.rstrip("\n")

@@ -50,9 +50,7 @@ def peer_node(snapshot: Snapshot, plan: Plan, path: PathPlan) -> str | None:
     return None
 
 
-def underlay(
-    peers: Sequence[Mapping[str, Any]] | None, node: str | None, controller_free: bool, now: float
-) -> Underlay:
+def underlay(peers: Sequence[Mapping[str, Any]] | None, node: str | None, controller_free: bool, now: float) -> Underlay:
     """How an instance with these peers reaches ``node``; ``now`` in seconds since 1970."""
     if peers is None or node is None:
         return Underlay()
@@ -89,10 +87,7 @@ def live_address(peer: Mapping[str, Any], limit: int, now: float) -> str | None:
 def _alive(path: Mapping[str, Any], limit: int, now: float) -> bool:
     received = path.get("lastReceive")
     return (
-        bool(path.get("active", True))
-        and not path.get("expired")
-        and isinstance(received, int)
-        and now * 1000 - received < limit
+        bool(path.get("active", True)) and not path.get("expired") and isinstance(received, int) and now * 1000 - received < limit
     )
 
 

@@ -24,8 +24,12 @@ def remotes_data(plan: Plan) -> dict[str, Any]:
                     {
                         "instance": path.instance,
                         "via": path.via,
-                        "node": next((p.identity[:10] for p in plan.peers if (p.remote, p.instance) == (name, path.instance)), None),
-                        "endpoints": [e for p in plan.peers if (p.remote, p.instance) == (name, path.instance) for e in p.endpoints],
+                        "node": next(
+                            (p.identity[:10] for p in plan.peers if (p.remote, p.instance) == (name, path.instance)), None
+                        ),
+                        "endpoints": [
+                            e for p in plan.peers if (p.remote, p.instance) == (name, path.instance) for e in p.endpoints
+                        ],
                     }
                     for path in plan.paths
                     if path.remote == name
@@ -47,5 +51,7 @@ def remotes_text(data: Mapping[str, Any]) -> str:
             for entry in remote["instances"]
         ]
         head = f"Remote {clean(remote['name'])}: {', '.join(remote['prefixes']) or 'no prefixes'}"
-        blocks.append("\n".join([head, table(["Nr", "Node", "Next hop", "Endpoints"], rows, "rlll") if rows else "No identity yet."]))
+        blocks.append(
+            "\n".join([head, table(["Nr", "Node", "Next hop", "Endpoints"], rows, "rlll") if rows else "No identity yet."])
+        )
     return "\n\n".join(blocks)

@@ -19,7 +19,9 @@ _COLOURS: dict[str, int] = {
     **dict.fromkeys((BundleState.DEGRADED, BundleState.DISABLED, "relayed", "Warning:"), _YELLOW),
     **dict.fromkeys((PathState.WAITING, PathState.DRAINED, PathState.UNKNOWN, PathState.HELD), _YELLOW),
     **dict.fromkeys((NetworkState.UNAUTHORIZED, NetworkState.REQUESTING, NetworkState.NO_PATH), _YELLOW),
-    **dict.fromkeys((NetworkState.NO_ROOT, NetworkState.NOT_FOUND, NetworkState.SIGN_IN, NetworkState.TOO_OLD, NetworkState.PORT_ERROR), _RED),
+    **dict.fromkeys(
+        (NetworkState.NO_ROOT, NetworkState.NOT_FOUND, NetworkState.SIGN_IN, NetworkState.TOO_OLD, NetworkState.PORT_ERROR), _RED
+    ),
     **dict.fromkeys((PathState.DOWN, PathState.REMOTE_DOWN, PathState.NO_ROUTE, PathState.NO_DEVICE), _RED),
     **dict.fromkeys((LinkState.LINK_DOWN, LinkState.ADMIN_DOWN, "none", "missing", "failed"), _RED),
 }

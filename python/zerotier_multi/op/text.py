@@ -215,7 +215,8 @@ def _offloads_off(found: Sequence[Data]) -> str:
         if off := ", ".join(clean(name) for name in instance.get("offloads_off") or ()):
             lacking.setdefault(off, []).append(str(instance["instance"]))
     return "\n".join(
-        f"Instance{'s' if len(numbers) > 1 else ''} {', '.join(numbers)} without offloads: {names}" for names, numbers in lacking.items()
+        f"Instance{'s' if len(numbers) > 1 else ''} {', '.join(numbers)} without offloads: {names}"
+        for names, numbers in lacking.items()
     )
 
 

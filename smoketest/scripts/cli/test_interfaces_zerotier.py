@@ -127,9 +127,7 @@ def clamping():
 def addresses(device):
     """Addresses of a device that are not link-local."""
     found = ip('addr', 'show', 'dev', device) if device in devices() else []
-    return sorted(
-        f'{a["local"]}/{a["prefixlen"]}' for link in found for a in link.get('addr_info', []) if a['scope'] != 'link'
-    )
+    return sorted(f'{a["local"]}/{a["prefixlen"]}' for link in found for a in link.get('addr_info', []) if a['scope'] != 'link')
 
 
 def objects():

@@ -91,7 +91,8 @@ def _workers(made: Pair, seed: int, kinds: set[str]) -> list[_Worker]:
     secret, victim = ((here.home / "identity.secret").read_text(), (there.home / "identity.public").read_text())
     token = there.token()
     found = [
-        _Worker(f"requests {i}", a, lambda i=i: Requests(dice(f"requests {i}"), token, str(there.home / SOCKET)), 0.001) for i in range(2)
+        _Worker(f"requests {i}", a, lambda i=i: Requests(dice(f"requests {i}"), token, str(there.home / SOCKET)), 0.001)
+        for i in range(2)
     ]
     found += [
         _Worker("packets", b, lambda: Packets(dice("packets"), secret, victim, here.address, there.address), 0.005),
@@ -170,7 +171,11 @@ def _attack(made: Pair, workers: list[_Worker], seconds: float, result: Result, 
             _restart(made, result)
             restart = time.monotonic() + RESTART
         if told and look % 30 == 0:
-            print(f"{time.monotonic() - begin:.0f} s, {result.restarts} restarts,", *(f"{w.name}: {w.count.value}" for w in workers), flush=True)
+            print(
+                f"{time.monotonic() - begin:.0f} s, {result.restarts} restarts,",
+                *(f"{w.name}: {w.count.value}" for w in workers),
+                flush=True,
+            )
 
 
 def _afterwards(made: Pair, result: Result) -> None:
@@ -194,7 +199,10 @@ def main() -> int:
     print(f"SEED={arguments.seed}", flush=True)
     with tempfile.TemporaryDirectory(prefix="ztnode-") as where:
         done = fuzz(arguments.sanitizer, arguments.seconds, arguments.seed, Path(where), set(arguments.kinds.split(",")), told=True)
-    print(f"{arguments.sanitizer}, {arguments.seconds:g} s, {done.restarts} restarts:", ", ".join(f"{n} {kind}" for kind, n in done.counts.items()))
+    print(
+        f"{arguments.sanitizer}, {arguments.seconds:g} s, {done.restarts} restarts:",
+        ", ".join(f"{n} {kind}" for kind, n in done.counts.items()),
+    )
     for finding in done.findings:
         print(finding)
     return 1 if done.findings else 0

@@ -108,14 +108,22 @@ class Sanitized(Node):
         pid = self.process.pid  # of the program: ip netns exec and setarch become what they start
         found = [f"load {Path('/proc/loadavg').read_text().strip()}, stat {Path(f'/proc/{pid}/stat').read_text().strip()}"]
         if shutil.which("gdb"):
-            found.append(run(["gdb", "-p", str(pid), "-batch", "-ex", "set pagination off", "-ex", "thread apply all bt 12"], check=False, timeout=120).stdout)
+            found.append(
+                run(
+                    ["gdb", "-p", str(pid), "-batch", "-ex", "set pagination off", "-ex", "thread apply all bt 12"],
+                    check=False,
+                    timeout=120,
+                ).stdout
+            )
         return "\n".join(found)
 
     def answers(self) -> bool:
         """Whether the API says its status."""
         assert self.process
         if self.process.poll() is not None:
-            raise AssertionError(f"{self.home.name} has ended with {self.process.returncode}: {self.reports() or self.path.read_text()[-2000:]}")
+            raise AssertionError(
+                f"{self.home.name} has ended with {self.process.returncode}: {self.reports() or self.path.read_text()[-2000:]}"
+            )
         code = f"import http.client as h; c = h.HTTPConnection('127.0.0.1', {self.port}, timeout={SLOW:g})\n"
         code += f"c.request('GET', '/status', headers={{'X-ZT1-Auth': {self.token()!r}}}); print(c.getresponse().status)"
         return self.host.run("/usr/bin/python3", "-c", code, check=False, timeout=SLOW + 5).strip() == "200"
@@ -206,5 +214,3 @@ def pair(sanitizer: str, where: Path) -> Iterator[Pair]:
         yield made
     finally:
         made.close()
-
-

@@ -77,10 +77,36 @@ class Packets:
     def _frame(self) -> bytes:
         """An IP packet that TCP may be in, right or not."""
         dice = self._dice
-        tcp = struct.pack(">HHIIBBHHH", 80, 80, dice.getrandbits(8), 1, dice.choice((0x50, 0x80, 0xF0, 0)), dice.choice((0x10, 0x18, 0x02)), 99, 0, 0)
+        tcp = struct.pack(
+            ">HHIIBBHHH",
+            80,
+            80,
+            dice.getrandbits(8),
+            1,
+            dice.choice((0x50, 0x80, 0xF0, 0)),
+            dice.choice((0x10, 0x18, 0x02)),
+            99,
+            0,
+            0,
+        )
         body = tcp + dice.randbytes(dice.choice((0, 1, 100, 1300)))
         if dice.random() < 0.5:
-            return struct.pack(">BBHHHBBH4s4s", dice.choice((0x45, 0x4F, 0x40)), 0, 20 + len(body), 0, 0, 64, 6, 0, b"\x0a\x0e\0\2", b"\x0a\x0e\0\1") + body
+            return (
+                struct.pack(
+                    ">BBHHHBBH4s4s",
+                    dice.choice((0x45, 0x4F, 0x40)),
+                    0,
+                    20 + len(body),
+                    0,
+                    0,
+                    64,
+                    6,
+                    0,
+                    b"\x0a\x0e\0\2",
+                    b"\x0a\x0e\0\1",
+                )
+                + body
+            )
         return struct.pack(">IHBB", 6 << 28, len(body), 6, 64) + bytes(32) + body
 
     def _sealed(self) -> bytes:
@@ -94,7 +120,9 @@ class Packets:
             if dice.random() < 0.5:  # EXT_FRAME
                 verb, payload = 0x07, network + bytes([dice.choice((0, 0, 1, 2, 255))]) + dice.randbytes(12) + kind + self._frame()
         elif dice.random() < 0.3:  # PUSH_DIRECT_PATHS, RENDEZVOUS: where to look for somebody
-            addresses = [bytes([0, 0, 0, dice.choice((4, 6)), dice.choice((6, 18))]) + dice.randbytes(18) for _ in range(dice.randrange(9))]
+            addresses = [
+                bytes([0, 0, 0, dice.choice((4, 6)), dice.choice((6, 18))]) + dice.randbytes(18) for _ in range(dice.randrange(9))
+            ]
             verb, payload = 0x10, struct.pack(">H", dice.choice((len(addresses), 65535))) + b"".join(addresses)
         elif dice.random() < 0.5:
             payload = network + payload
@@ -113,5 +141,7 @@ class Packets:
         source = self._here if dice.random() < 0.7 else f"198.51.100.{dice.randrange(1, 255)}"
         port = PORT if dice.random() < 0.8 else dice.randrange(65536)
         head = struct.pack(">HHHH", port, PORT, 8 + len(data), 0)
-        ip = struct.pack(">BBHHHBBH4s4s", 0x45, 0, 28 + len(data), 0, 0, 64, 17, 0, socket.inet_aton(source), socket.inet_aton(self._there))
+        ip = struct.pack(
+            ">BBHHHBBH4s4s", 0x45, 0, 28 + len(data), 0, 0, 64, 17, 0, socket.inet_aton(source), socket.inet_aton(self._there)
+        )
         self._raw.sendto(ip + head + data, (self._there, 0))

@@ -9,9 +9,39 @@ import socket
 
 from tests.engine.test_contract import NETWORK, PORT
 
-_METHODS = ("GET", "GET", "POST", "POST", "PUT", "DELETE", "DELETE", "HEAD", "OPTIONS", "PATCH", "TRACE", "CONNECT", "get", "G" * 300, "\0")
+_METHODS = (
+    "GET",
+    "GET",
+    "POST",
+    "POST",
+    "PUT",
+    "DELETE",
+    "DELETE",
+    "HEAD",
+    "OPTIONS",
+    "PATCH",
+    "TRACE",
+    "CONNECT",
+    "get",
+    "G" * 300,
+    "\0",
+)
 _BODIES = (b"", b"{}", b'{"allowManaged":true}', b"[", b"\0" * 100, b"x" * 70_000, b'{"a":' * 5000)
-_ODD_PATHS = ("/", "//", "/status/", "/network/", "/peer/", "/controller", "/network/../status", "*", "http://a/status", "/%00", "/" + "a" * 5000, "/status?x=1", "")
+_ODD_PATHS = (
+    "/",
+    "//",
+    "/status/",
+    "/network/",
+    "/peer/",
+    "/controller",
+    "/network/../status",
+    "*",
+    "http://a/status",
+    "/%00",
+    "/" + "a" * 5000,
+    "/status?x=1",
+    "",
+)
 
 
 class Requests:

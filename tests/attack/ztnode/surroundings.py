@@ -22,9 +22,17 @@ class Files:
 
     def _settings(self) -> bytes:
         dice = self._dice
-        physical = {f"{dice.randrange(256)}.0.0.0/{dice.randrange(40)}": dice.choice([{"blacklist": True}, {"mtu": dice.randrange(20000), "trustedPathId": dice.randrange(-2, 9)}, 7]) for _ in range(dice.randrange(6))}
+        physical = {
+            f"{dice.randrange(256)}.0.0.0/{dice.randrange(40)}": dice.choice(
+                [{"blacklist": True}, {"mtu": dice.randrange(20000), "trustedPathId": dice.randrange(-2, 9)}, 7]
+            )
+            for _ in range(dice.randrange(6))
+        }
         physical["2001:db8::/32"] = {"blacklist": dice.random() < 0.5}
-        virtual = {f"{dice.getrandbits(40):010x}": {"try": [f"198.51.100.{dice.randrange(256)}/{dice.randrange(70000)}", "x", 1]} for _ in range(dice.randrange(300))}
+        virtual = {
+            f"{dice.getrandbits(40):010x}": {"try": [f"198.51.100.{dice.randrange(256)}/{dice.randrange(70000)}", "x", 1]}
+            for _ in range(dice.randrange(300))
+        }
         names = ["eth", "lo", "", "z" * 40, "wg"]
         settings = {"primaryPort": dice.choice([9993, -1, "x"]), "bind": dice.choice([[], ["198.51.100.1"], ["203.0.113.9"], 5]),
                     "interfacePrefixBlacklist": dice.choice([["zt"], names, names * 200]), "interfaces": dice.choice([[], ["eth0"], ["eth1"]])}  # fmt: skip
@@ -61,7 +69,6 @@ class Files:
         path.write_bytes(content)
         return 1
 
-
     def _repair(self, name: Path) -> int:
         (self._home / name).write_bytes((self._good / name).read_bytes())
         return 1
@@ -93,7 +100,11 @@ class Devices:
         elif chance < 0.66:
             self._ip("addr", "del", "198.51.100.1/24", "dev", "eth0")
             self._ip("addr", "replace", "198.51.100.1/24", "dev", "eth0")
-        elif taps := [line.split(":")[0].strip() for line in Path("/proc/thread-self/net/dev").read_text().splitlines() if line.strip().startswith("zt")]:
+        elif taps := [
+            line.split(":")[0].strip()
+            for line in Path("/proc/thread-self/net/dev").read_text().splitlines()
+            if line.strip().startswith("zt")
+        ]:
             tap = dice.choice(taps)
             match dice.randrange(6):
                 case 0:
@@ -126,5 +137,7 @@ class Traffic:
         run(["ip", "addr", "replace", self._own, "dev", "zt0p1"], check=False)
         run(["ip", "neigh", "replace", self._other, "lladdr", self._lladdr, "dev", "zt0p1"], check=False)
         size = str(self._dice.choice([0, 56, 1200, 1366, 4000, 20_000]))
-        done = subprocess.run(["ping", "-q", "-f", "-c", "400", "-w", "1", "-s", size, self._other], capture_output=True, text=True, check=False)
+        done = subprocess.run(
+            ["ping", "-q", "-f", "-c", "400", "-w", "1", "-s", size, self._other], capture_output=True, text=True, check=False
+        )
         return int(done.stdout.split(" received")[0].split()[-1]) if " received" in done.stdout else 0

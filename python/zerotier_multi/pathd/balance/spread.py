@@ -181,9 +181,7 @@ class Spread:
             return None
         return Step({**weights, giver.path: weights[giver.path] - give, taker.path: weights[taker.path] + give})
 
-    def _part(
-        self, taker: Member, members: Sequence[Member], table: Sequence[Bucket], busy: set[int], now: float
-    ) -> Step | None:
+    def _part(self, taker: Member, members: Sequence[Member], table: Sequence[Bucket], busy: set[int], now: float) -> Step | None:
         """Move as many busy buckets off a full path that has several as make it and the taker even, at least one.
 
         The kernel moves idle buckets first, and then busy ones in their order. So the idle ones of the full path go in a

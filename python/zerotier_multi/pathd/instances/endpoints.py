@@ -20,9 +20,7 @@ log = logging.getLogger("pathd")
 class Endpoints:
     """``changed`` is called when an instance has been given other addresses, ``tell`` with events."""
 
-    def __init__(
-        self, loop: AbstractEventLoop, tell: Callable[[events.Event], None], changed: Callable[[], None]
-    ) -> None:
+    def __init__(self, loop: AbstractEventLoop, tell: Callable[[events.Event], None], changed: Callable[[], None]) -> None:
         self._tell, self._changed = tell, changed
         self._plans: Sequence[Plan] = ()
         self._users: dict[str, set[tuple[str, str, int]]] = {}  # name -> (bundle, remote, instance)

@@ -27,9 +27,7 @@ def _start(name: str) -> subprocess.Popen[bytes]:
     # Both families whatever this router has at the moment: its own addresses may be what has just gone.
     command = ["getent", "--no-addrconfig", "ahosts", name]
     environment = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "LANG": "C.UTF-8"}
-    return subprocess.Popen(
-        command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=environment
-    )
+    return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=environment)
 
 
 def addresses(output: str) -> tuple[str, ...]:

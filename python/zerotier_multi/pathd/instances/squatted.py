@@ -17,7 +17,12 @@ PERIOD, LONGEST = 1.0, 60.0  # seconds between two looks at a port that is taken
 class Squatted:
     """Looks at the ports of instances that systemd has given up."""
 
-    def __init__(self, failed: Callable[[list[str]], set[str]], holder: Callable[[InstancePlan, bool], Holder | None], told: Callable[[str, Holder], None]):
+    def __init__(
+        self,
+        failed: Callable[[list[str]], set[str]],
+        holder: Callable[[InstancePlan, bool], Holder | None],
+        told: Callable[[str, Holder], None],
+    ):
         """``failed`` says which of some units have failed, ``told`` is called once for each whose port is taken.
 
         ``holder`` says who has the port of an instance, and names the program only when asked to: that is costly.

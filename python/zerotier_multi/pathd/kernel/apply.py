@@ -93,7 +93,11 @@ def carry_out(rtnl: Rtnl, todo: Iterable[Action], have: KernelState, left_alone:
             done.problems.append(problem)
     # The route that FRR sees stands for the other, and would lead nowhere by itself.
     for route in have.routes:
-        if route.metric == names.SEEN_METRIC and (route.prefix, route.table) in missing and perform(rtnl, Remove(route), known) is None:
+        if (
+            route.metric == names.SEEN_METRIC
+            and (route.prefix, route.table) in missing
+            and perform(rtnl, Remove(route), known) is None
+        ):
             done.anything = True
     return done
 

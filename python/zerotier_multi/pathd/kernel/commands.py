@@ -60,7 +60,6 @@ def commands(action: Action, known: Names) -> list[str]:
             return [_rule("del", what) if isinstance(what, Rule) else _thing("del", what, known)]
 
 
-
 def describe(action: Action, known: Names) -> str:
     """An action as one line of shell, for the log."""
     return " && ".join(commands(action, known))
@@ -105,7 +104,12 @@ def _route(verb: str, route: Route, known: Names) -> str:
     elif route.index:
         # A route over a device alone would be of the scope of its link, were nothing said.
         scope = " scope global" if ":" not in route.prefix else ""
-        way = (f" via {route.via}" if route.via else "") + f" dev {known.device(route.index)}" + (" onlink" if route.via else "") + scope
+        way = (
+            (f" via {route.via}" if route.via else "")
+            + f" dev {known.device(route.index)}"
+            + (" onlink" if route.via else "")
+            + scope
+        )
     else:
         way = ""
     kind = "" if way or route.odd else "unreachable "
@@ -119,4 +123,6 @@ def _rule(verb: str, rule: Rule) -> str:
     udp = f" ipproto udp sport {rule.port}" if rule.port else ""
     tail = " suppress_prefixlength 0" if rule.no_default else ""
     source = rule.source or "all"
-    return f"ip -{rule.family} rule {verb} pref {rule.priority} from {source}{udp} lookup {rule.table}{tail} protocol {names.RT_PROTO}"
+    return (
+        f"ip -{rule.family} rule {verb} pref {rule.priority} from {source}{udp} lookup {rule.table}{tail} protocol {names.RT_PROTO}"
+    )

@@ -245,4 +245,6 @@ def group_id(group: GroupPlan, resilient: bool, observed: KernelState) -> int | 
     for number in candidates:
         if number in observed.groups and observed.groups[number].buckets == buckets:
             return number
-    return next((n for n in candidates if not any(n in taken for taken in (observed.groups, observed.strays, observed.nexthops))), None)
+    return next(
+        (n for n in candidates if not any(n in taken for taken in (observed.groups, observed.strays, observed.nexthops))), None
+    )

@@ -26,7 +26,18 @@ _NOWHERE = {
     errno.EACCES: "a prohibit route or rule rejects it",
     errno.ENETUNREACH: "there is no route, or a rule refuses it",
 }
-_PROTOCOLS = {0: "unspec", 2: "kernel", 3: "boot", 4: "static", 9: "ra", 11: "zebra", 16: "dhcp", 186: "bgp", 188: "ospf", 196: "static"}
+_PROTOCOLS = {
+    0: "unspec",
+    2: "kernel",
+    3: "boot",
+    4: "static",
+    9: "ra",
+    11: "zebra",
+    16: "dhcp",
+    186: "bgp",
+    188: "ospf",
+    196: "static",
+}
 
 Answers = Mapping[tuple[str, str], tuple[Match, ...]]  # by bundle and prefix
 
@@ -51,7 +62,10 @@ def samples(prefix: str) -> tuple[str, ...]:
 
 def ask(rtnl: Rtnl, plans: Iterable[Plan], want: Desired, have: KernelState) -> dict[tuple[str, str], tuple[Match, ...]]:
     """The kernel's answers for every prefix whose group shall stand; for no further address once one is right."""
-    return {(plan.bundle, prefix): tuple(_ask(rtnl, prefix, number, device)) for plan, prefix, number, device in _prefixes(plans, want, have)}
+    return {
+        (plan.bundle, prefix): tuple(_ask(rtnl, prefix, number, device))
+        for plan, prefix, number, device in _prefixes(plans, want, have)
+    }
 
 
 def _prefixes(plans: Iterable[Plan], want: Desired, have: KernelState) -> Iterator[tuple[Plan, str, int, int]]:
@@ -95,7 +109,9 @@ def _look(
         if have.nexthops.get(member) != want.nexthops[member]:
             found.paths[member] = f"next hop {member} is not in the kernel"
         elif standing is None or member not in standing.members:
-            found.paths[member] = f"next-hop group {number} is not in the kernel" if standing is None else "it is not in a next-hop group"
+            found.paths[member] = (
+                f"next-hop group {number} is not in the kernel" if standing is None else "it is not in a next-hop group"
+            )
     prefixes = [route.prefix for route in plan.routes if route.group_id == group.group_id]
     wrong = {p: why(p, number, answers.get((plan.bundle, p), ()), names_of) for p in prefixes}
     wrong = {prefix: reason for prefix, reason in wrong.items() if reason}

@@ -76,7 +76,9 @@ class Repairs:
                     contested.append(change)
                 self._held[key] = (now + PAUSE, change)
         repaired = [change for key, (value, change) in self._lost.items() if stands.get(key) == value]
-        self._lost = {key: lost for key, lost in self._lost.items() if key in values and values[key] == lost[0] and key not in stands}
+        self._lost = {
+            key: lost for key, lost in self._lost.items() if key in values and values[key] == lost[0] and key not in stands
+        }
         self._stood = stands
         self._ids = {key: want.standing[key[1]] for key in stands if key[0] == "group" and key[1] in want.standing}
         self._times = {key: times for key, times in self._times.items() if now - times[-1] <= WINDOW}

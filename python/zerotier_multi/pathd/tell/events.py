@@ -184,9 +184,7 @@ def _device_event(plan: Plan, instance: InstancePlan, before: Seen, after: Seen)
         kind, priority, cause = "device-gone", WARNING, "the instance has ended or left its network"
     words = ("present" if was else "absent", "present" if index else "absent")
     message = f"device {instance.device} of {plan.bundle}/{instance.number}: {words[0]} -> {words[1]}: {cause}"
-    yield Event(
-        kind, priority, message, plan.bundle, cause, *words, instance=instance.number, device=instance.device
-    )
+    yield Event(kind, priority, message, plan.bundle, cause, *words, instance=instance.number, device=instance.device)
 
 
 def _member_event(plan: Plan, instance: InstancePlan, before: Seen, after: Seen) -> Iterator[Event]:
@@ -226,7 +224,9 @@ def busy(bundle: str, instance: InstancePlan, crowd: str) -> Event:
 def blocked(bundle: str, instance: InstancePlan, holder: Holder) -> Event:
     """An instance cannot start, because another program has its port."""
     cause = f"{holder.protocol} port {instance.port} is taken by {holder}"
-    message = f"instance {bundle}/{instance.number}: {instance.unit} cannot start: {cause}; it is started as soon as the port is free"
+    message = (
+        f"instance {bundle}/{instance.number}: {instance.unit} cannot start: {cause}; it is started as soon as the port is free"
+    )
     return Event(BLOCKED, WARNING, message, bundle, cause, instance=instance.number, device=instance.device)
 
 

@@ -101,9 +101,7 @@ def _start(argv: list[str]) -> subprocess.Popen[bytes]:
 class Hooks:
     """Starts the scripts, one at a time, all of an event before those of the next."""
 
-    def __init__(
-        self, loop: AbstractEventLoop, directory: Path = names.HOOK_DIR, start: Start = _start
-    ) -> None:
+    def __init__(self, loop: AbstractEventLoop, directory: Path = names.HOOK_DIR, start: Start = _start) -> None:
         self._loop, self._directory, self._start = loop, directory, start
         self._numbers = itertools.count(1)
         self._waiting: deque[Event] = deque()

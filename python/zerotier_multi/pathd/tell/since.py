@@ -34,8 +34,7 @@ class Since:
         """
         now = self._clock()
         known = {
-            path: old if (old := self._known.get(path)) and old[0] == state else (state, now)
-            for path, state in states.items()
+            path: old if (old := self._known.get(path)) and old[0] == state else (state, now) for path, state in states.items()
         }
         if known == self._known:
             return []
