@@ -210,6 +210,14 @@ def test_the_configuration_of_4752(tmp_path: Path) -> None:
     commits(found, "zt3".replace("3", "0"))
 
 
+def test_what_a_file_says_stays_one_quoted_word_of_one_line(tmp_path: Path) -> None:
+    policies = {"x\nset system host-name owned": {"upDelay": 1}, "\x1b[2J": {"upDelay": 2}, "a; reboot": {"upDelay": 3}}
+    found = imported(home(tmp_path / "z", {"settings": {"policies": policies, "tcpFallbackRelay": "$(reboot)"}}))
+    assert all(line.isprintable() and line.startswith(("set interfaces zerotier zt0 ", "#")) for line in found)
+    assert found.count("# A line with control characters is left out") == 2
+    assert f"{BASE} custom-policy 'a; reboot' up-delay 3" in found and f"{BASE} tcp-relay '$(reboot)'" in found
+
+
 @pytest.mark.parametrize(
     ("make", "sentence"),
     [

@@ -41,10 +41,15 @@ def commands(bundles: Sequence[Sequence[Process]]) -> list[str]:
     fitting = [processes[0].name for processes in bundles if len(processes) == 1 and _is_bundle(processes[0].name)]
     free = iter(f"zt{n}" for n in range(names.MAX_BUNDLE + 1) if f"zt{n}" not in fitting)
     return [
-        line
+        _safe(line)
         for processes in bundles
         for line in _bundle(processes[0].name if processes[0].name in fitting and len(processes) == 1 else next(free), processes)
     ]
+
+
+def _safe(line: str) -> str:
+    """A line of a file that somebody else wrote is pasted: it must be one line, and nothing that a terminal acts on."""
+    return line if line.isprintable() else "# A line with control characters is left out"
 
 
 def _is_bundle(name: str) -> bool:
@@ -67,7 +72,7 @@ def _bundle(bundle: str, processes: Sequence[Process]) -> Iterable[str]:
     yield from _networks(base, numbered)
     yield from _ports(base, numbered)
     for k, process in numbered:
-        yield from (f"{base} instance {k} listen-address {address}" for address in process.listen)
+        yield from (f"{base} instance {k} listen-address {shlex.quote(address)}" for address in process.listen)
     for line in first.settings:
         yield f"{base} {line}"
     for k, process in numbered:
@@ -87,11 +92,11 @@ def _bundle(bundle: str, processes: Sequence[Process]) -> Iterable[str]:
 def _networks(base: str, numbered: Sequence[tuple[int, Process]]) -> Iterable[str]:
     joined = {process.networks[0] for _k, process in numbered if process.networks}
     if len(joined) == 1:
-        yield f"{base} network-id {next(iter(joined))}"
+        yield f"{base} network-id {shlex.quote(next(iter(joined)))}"
         return
     for k, process in numbered:
         yield (
-            f"{base} instance {k} network-id {process.networks[0]}"
+            f"{base} instance {k} network-id {shlex.quote(process.networks[0])}"
             if process.networks
             else f"# {process.name} has joined no network"
         )

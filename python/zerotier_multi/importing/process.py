@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -70,12 +71,12 @@ def _line(row: Setting, key: tuple[str, ...], value: Any) -> list[str] | None:
     if len(key) != len(row.key) or any(want not in (ANY, have) for want, have in zip(row.key, key, strict=True)):
         return None
     tags = iter(have for want, have in zip(row.key, key, strict=True) if want == ANY)
-    path = " ".join(next(tags) if word == ANY else word for word in row.path.split())
+    path = " ".join(shlex.quote(next(tags)) if word == ANY else word for word in row.path.split())
     if isinstance(value, bool):
         return [path] if value == row.when_set else _the_other_way(row, value)
     if isinstance(value, list):
-        return [f"{path} {item}" for item in _added(row.key[-1], value)]
-    return [f"{path} {value}"]
+        return [f"{path} {shlex.quote(item)}" for item in _added(row.key[-1], value)]
+    return [f"{path} {shlex.quote(str(value))}"]
 
 
 def _the_other_way(row: Setting, value: bool) -> list[str]:

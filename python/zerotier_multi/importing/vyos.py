@@ -92,7 +92,7 @@ def _interfaces(lines: list[Words]) -> Iterable[Process]:
             if words[0] in ("network-id", "description", "disable", "listen-address") or words[:2] == ("primary", "port"):
                 continue
             if _has(words):
-                settings.append(" ".join(words))
+                settings.append(shlex.join(words))
             elif words[0] == "controller-api-key":
                 remarks.append("controller-api-key has no setting")  # and the key is a secret
             elif words[0] != "multipath-mode":  # not read since 1.6
