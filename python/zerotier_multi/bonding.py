@@ -43,7 +43,7 @@ def problems(path: str, settings: Iterable[Given]) -> Iterable[Problem]:
         if given.value not in known:
             yield Problem(
                 f"{path} {given.path} {given.value}",
-                "is no policy that is built in or configured; set a custom-policy of this name or one of " + ", ".join(POLICIES),
+                "is neither a built-in nor a configured policy; set a custom-policy of this name or one of " + ", ".join(POLICIES),
             )
     relay = next((given for given in settings if given.path == "force-tcp-relay"), None)
     if relay and any(given.value != "none" for given in used):
@@ -52,7 +52,7 @@ def problems(path: str, settings: Iterable[Given]) -> Iterable[Problem]:
 
 def _policy(where: str, name: str, policy: Mapping[str, Any]) -> Iterable[Problem]:
     if name in POLICIES:
-        yield Problem(where, "has the name of a policy that is built in; choose another name")
+        yield Problem(where, "has the name of a built-in policy; choose another name")
     if "basePolicy" not in policy:
         yield Problem(f"{where} base-policy", "is missing; set the policy that this one is based on")
     quality = policy.get("linkQuality", {})

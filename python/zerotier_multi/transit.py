@@ -12,6 +12,11 @@ IPAddress = ipaddress.IPv4Address | ipaddress.IPv6Address
 DEFAULT_LENGTH = {4: 30, 6: 126}
 
 
+def site_of(interface: IPInterface) -> int:
+    """Host number of an address in its transit subnet: the way back of :meth:`Transit.interface`."""
+    return int(interface.ip) - int(interface.network.network_address)
+
+
 @dataclass(frozen=True)
 class Transit:
     """A transit prefix of one address family, cut into subnets of ``subnet_length`` bits."""

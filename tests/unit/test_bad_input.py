@@ -43,10 +43,10 @@ ALONE = [
      f"{P} multicore-options cpu-pinning conflicts with pinned instances, because zerotier-one ends where it cannot pin its threads "
      "to the first CPUs; set cpu affinity none and delete instance K cpu"),
     ("a policy that there is not", EXAMPLE + "bonding-policy quick",
-     f"{P} bonding-policy quick is no policy that is built in or configured; set a custom-policy of this name or one of none, "
+     f"{P} bonding-policy quick is neither a built-in nor a configured policy; set a custom-policy of this name or one of none, "
      "active-backup, broadcast, balance-rr, balance-xor, balance-aware"),
     ("a policy that another has the name of", EXAMPLE + POLICY.replace("fast", "broadcast"),
-     f"{P} custom-policy broadcast has the name of a policy that is built in; choose another name"),
+     f"{P} custom-policy broadcast has the name of a built-in policy; choose another name"),
     ("a policy that is based on nothing", EXAMPLE + "custom-policy fast up-delay 100",
      f"{P} custom-policy fast base-policy is missing; set the policy that this one is based on"),
     ("weights that are not one", EXAMPLE + POLICY + "custom-policy fast link-quality latency-weight 0.3\ncustom-policy fast link-quality variance-weight 0.3",

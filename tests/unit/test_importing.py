@@ -223,7 +223,7 @@ def test_what_a_file_says_stays_one_quoted_word_of_one_line(tmp_path: Path) -> N
     [
         (lambda path: path / "gone", "{path}/gone cannot be read (No such file or directory)"),
         (lambda path: path, "{path} is not a home of zerotier-one and has none below; give the directory that has identity.secret"),
-        (lambda path: _file(path, "hello\n"), "{path}/file is not a source that is known; give a home of zerotier-one, OpenWrt's /etc/config/zerotier or a configuration of VyOS"),
+        (lambda path: _file(path, "hello\n"), "{path}/file is not a known source; give a home of zerotier-one, OpenWrt's /etc/config/zerotier or a configuration of VyOS"),
         (lambda path: _file(path, "set interfaces ethernet eth0 address dhcp\n"), "the configuration has no container with ZeroTier and no interfaces zerotier; give another file"),
         (lambda path: _file(path, "interfaces {\n}\n}\n"), "line 3 closes a brace that is not open; correct it"),
         (lambda path: _file(path, "config zerotier 'x\n"), "line 1 is not of UCI's form (a quote is missing); correct it"),

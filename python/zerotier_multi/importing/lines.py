@@ -32,7 +32,7 @@ def read_source(path: Path) -> list[list[Process]]:
         containers = [p for p in found if p.home is None or not p.home.startswith("/config/vyos-generated-zerotier/")]
         return [*([containers] if containers else []), *([p] for p in found if p not in containers)]
     raise ImportProblem(
-        f"{path} is not a source that is known; give a home of zerotier-one, OpenWrt's /etc/config/zerotier or a configuration of VyOS"
+        f"{path} is not a known source; give a home of zerotier-one, OpenWrt's /etc/config/zerotier or a configuration of VyOS"
     )
 
 

@@ -12,6 +12,7 @@ from zerotier_multi.identity import PublicIdentity
 from zerotier_multi.invite import Invite, InvitedInstance, encode
 from zerotier_multi.op.errors import Unavailable
 from zerotier_multi.plan import Plan
+from zerotier_multi.transit import site_of
 from zerotier_multi.values import Endpoint, endpoint
 
 MAX_ENDPOINTS = 8  # of an instance; a router with more addresses keeps its line short enough for a terminal
@@ -27,7 +28,7 @@ def invite_data(plan: Plan, identities: Mapping[str, Any], name: str) -> dict[st
     if not identities["instances"]:
         raise Unavailable(f"no instance of {plan.bundle} has an identity yet; try again in a few seconds")
     made = Invite(
-        site=site_of(transit),
+        site=site_of(ipaddress.ip_interface(transit)),
         network=_only({instance.network_id for instance in plan.instances}),
         prefixes=tuple(ipaddress.ip_network(ipaddress.ip_interface(address).ip) for address in plan.addresses),
         instances={entry["instance"]: _instance(entry) for entry in identities["instances"]},
@@ -42,12 +43,6 @@ def invite_data(plan: Plan, identities: Mapping[str, Any], name: str) -> dict[st
         "invite": word,
         "command": f"set interfaces zerotier {plan.bundle} remote {name} invite {word}",
     }
-
-
-def site_of(transit: str) -> int:
-    """The host number of an address in its transit subnet."""
-    interface = ipaddress.ip_interface(transit)
-    return int(interface.ip) - int(interface.network.network_address)
 
 
 def _only(networks: set[str]) -> str | None:
