@@ -12,6 +12,10 @@ from pathlib import Path
 from zerotier_multi.files import aside, sync
 from zerotier_multi.identity import PublicIdentity
 
+# Seconds that an identity may take. It is found by trying: some seconds of a CPU on a small router, by chance some times
+# that, and a router that boots runs other things beside it. As long as zerotier-pathd has to start.
+LIMIT = 300.0
+
 
 class IdentityError(RuntimeError):
     """No identity could be made or read; the text is one sentence without key material."""
@@ -31,7 +35,7 @@ def generate_identity(program: str, home: Path) -> PublicIdentity:
             [program, "-i", "generate", *map(str, made)],
             stdin=subprocess.DEVNULL,
             capture_output=True,
-            timeout=60,
+            timeout=LIMIT,
             check=True,
             umask=0o077,
         )
@@ -58,6 +62,8 @@ def _reason(error: Exception, home: Path) -> str:
     zerotier-one says nothing and ends with 0 when it cannot write; then the disk is asked.
     """
     said = error.stderr if isinstance(error, subprocess.CalledProcessError) else None
+    if isinstance(error, subprocess.TimeoutExpired):
+        return f"it was not done after {error.timeout:g} s; commit again when the CPU is less busy"
     lines = said.decode(errors="replace").strip().splitlines() if said else []
     if lines:
         return lines[-1]

@@ -17,7 +17,7 @@ from types import ModuleType
 import pytest
 from lxml import etree
 from tests.unit.op_box import PLAN
-from zerotier_multi import names, restarts
+from zerotier_multi import engine, names, restarts
 from zerotier_multi.engine import IdentityError, generate_identity
 from zerotier_multi.identity import PublicIdentity
 from zerotier_multi.op import actions, gather
@@ -145,6 +145,22 @@ def test_why_no_identity_was_made_is_said(tmp_path: Path) -> None:
         assert [path.name for path in home.iterdir()] == ["full"]
     finally:
         subprocess.run(["umount", str(home)], check=True)
+
+
+def test_a_search_without_an_end_is_ended(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """One sentence says so, and what it has begun is gone. A start of zerotier-pathd has as long."""
+    unit = ROOT / "packages/zerotier-multi/systemd/zerotier-pathd.service"
+    assert f"TimeoutStartSec={engine.LIMIT:g}\n" in unit.read_text()
+    monkeypatch.setattr(engine, "LIMIT", 0.2)
+    endless, home = tmp_path / "endless", tmp_path / "home"
+    endless.write_text("#!/bin/sh\n>$3\nexec sleep 60\n")
+    endless.chmod(0o755)
+    home.mkdir()
+    with pytest.raises(
+        IdentityError, match=r"could not create .*: it was not done after 0.2 s; commit again when the CPU is less busy$"
+    ):
+        generate_identity(str(endless), home)
+    assert not list(home.iterdir())
 
 
 def test_a_new_identity_leaves_nothing_behind(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
