@@ -100,7 +100,7 @@ def pair(
     iso: Path, edition: Edition, figures: Figures, cables: list[tuple[int, int]], tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[list[End]]:
     """Two routers on a cable, logged in: R1 from CD under BIOS, R2 from a stick under UEFI, with Secure Boot where it can."""
-    from tests.image.ends import End, config_disk
+    from tests.image.ends import End, at_once, config_disk
 
     place = tmp_path_factory.mktemp("pair")
     cable = new_cable()
@@ -119,8 +119,7 @@ def pair(
             ends[0].person.vm.screenshot(Path(pictures) / "boot-menu.png")
         for end, what in zip(ends, (FIRMWARE["bios"] + ", CD", f"{FIRMWARE[firmware]}, stick"), strict=True):
             figures[f"power on to prompt, two at once, {what} (s)"] = first_login(end.person)
-        for end in ends:
-            end.underlay()
+        at_once(ends, End.underlay)
         if edition.secure_boot:
             assert secure(ends[1].person)
         yield ends

@@ -10,9 +10,11 @@ What they save lies on a disk of its own with the label that live-boot looks for
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 from lab.person import Person
 from lab.process import run
@@ -21,6 +23,7 @@ from tests.image.conftest import until
 
 INSTANCES, FLOWS = 4, 64
 NETWORK = "8056c2e21c000001"
+Result = TypeVar("Result")
 SECOND_PORT = {1: ("192.168.77.2/24", "192.168.77.1"), 2: ("198.51.100.2/24", "")}  # address, gateway
 
 
@@ -147,12 +150,20 @@ def send(sender: End, receiver: End, seconds: int = 10) -> tuple[float, dict[str
     return float(text.split()[-1]), {name: count - before[name] for name, count in sender.sent().items()}
 
 
+def at_once(ends: Sequence[End], what: Callable[[End], Result]) -> list[Result]:
+    """Do the same at every console: a commit waits more than it works, and mostly on one processor."""
+    with ThreadPoolExecutor(len(ends)) as people:
+        return list(people.map(what, ends))
+
+
 def join(ends: Sequence[End]) -> None:
     """Configure the example on both, exchange the identities, and wait for an echo both ways."""
-    for end in ends:
+
+    def offer(end: End) -> list[str]:
         assert end.person.edition.saved in end.person.configure(end.example(), save=True)
-    lines = {end.number: end.identity_lines(f"203.0.113.{end.number}") for end in ends}
-    for end in ends:
-        end.person.configure(lines[end.other], save=True)
+        return end.identity_lines(f"203.0.113.{end.number}")
+
+    lines = dict(zip((end.other for end in ends), at_once(ends, offer), strict=True))
+    at_once(ends, lambda end: end.person.configure(lines[end.number], save=True))
     for end in ends:
         until(end.reaches, "an echo between the loopbacks")

@@ -24,6 +24,8 @@ def test_it_starts(
 ) -> None:  # fmt: skip
     if firmware == "secure" and not edition.secure_boot:
         pytest.skip(f"{edition.name} is not signed by a key that firmware has")
+    if firmware == "uefi" and not edition.secure_boot:
+        pytest.skip("R2 of test_pair.py starts so")
     parts = hardware(edition, firmware=firmware, uplink=True)
     setattr(parts, medium, iso)
     with machine(f"{firmware}-{medium}", parts) as vm:
