@@ -60,5 +60,5 @@ def test_options_are_those_of_the_program(name: str, help_text: object) -> None:
 
 def test_the_verbs_of_ztsh_are_in_its_page() -> None:
     verbs = set(re.findall(r"ztsh ([a-z]+)", said(sys.executable, "-m", "ztsh"))) - {"show"}
-    assert verbs == {"script", "cfg", "boot"}
+    assert verbs == {"script", "apply", "cfg", "boot"}
     assert all(f"**{verb}**" in page("ztsh.1").split("OPTIONS\n")[1] for verb in verbs)

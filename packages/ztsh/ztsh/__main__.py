@@ -14,6 +14,7 @@ USAGE = """usage: ztsh                       the shell: op mode, and 'configure'
        ztsh -c LINE               one line of op mode, or of the system shell
        ztsh WORDS...              one command of op mode, such as: ztsh show zerotier
        ztsh script FILE|-         lines of configuration mode, from a file or standard input
+       ztsh apply [--check] FILE|-  set and delete lines in one commit, saved; with --check only what would change
        ztsh cfg COMMAND [WORDS]   configuration mode for scripts: begin, set, delete, commit, save, end
        ztsh boot                  apply the saved configuration (ztsh-boot.service)
        ztsh -h | --help | -v | --version
@@ -79,6 +80,13 @@ def revert(_arguments: Sequence[str]) -> int:
     return 0
 
 
+def apply(arguments: Sequence[str]) -> int:
+    """Bring the router to what the lines of a file say."""
+    from ztsh.apply import call
+
+    return call(arguments)
+
+
 def cfg(arguments: Sequence[str]) -> int:
     """A call of the command wrapper."""
     from ztsh.wrapper import call
@@ -118,6 +126,7 @@ def shell() -> int:
 
 _VERBS: dict[str, Callable[[Sequence[str]], int]] = {
     "script": script,
+    "apply": apply,
     "boot": boot,
     "revert": revert,
     "cfg": cfg,

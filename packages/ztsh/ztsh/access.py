@@ -13,12 +13,13 @@ import sys
 from typing import Any
 
 from ztsh.changes import Changes
-from ztsh.errors import SessionError
+from ztsh.errors import Busy, SessionError
 from ztsh.rights import demand_rights
 from ztsh.schema import Node
 
 PROGRAM = "/usr/libexec/ztsh/authority"
 REFUSED = 3  # its exit status when the request is understood and refused
+BUSY = 4  # the same, because of another commit
 
 
 def ask(schema: Node, operation: str, *, changes: Changes | None = None, isolated: bool = False, **details: Any) -> str:
@@ -37,9 +38,9 @@ def ask(schema: Node, operation: str, *, changes: Changes | None = None, isolate
     command = [PROGRAM] if os.geteuid() == 0 else ["sudo", "--non-interactive", PROGRAM]
     request = json.dumps({"operation": operation, "changes": changes.plain(), "details": details})
     done = subprocess.run(command, input=request, capture_output=True, text=True, check=False)
-    if done.returncode == REFUSED:
+    if done.returncode in (REFUSED, BUSY):
         sys.stdout.write(done.stdout)
-        raise SessionError(done.stderr.strip("\n"))
+        raise (SessionError if done.returncode == REFUSED else Busy)(done.stderr.strip("\n"))
     if done.returncode:
         raise SessionError(f"{PROGRAM} could not be run: {done.stderr.strip() or done.returncode}")
     return done.stdout + done.stderr

@@ -41,5 +41,11 @@ def activate(schema: Node, running: Config, wanted: Config) -> None:
             text.abandon()
 
 
+def verify(schema: Node, running: Config, wanted: Config) -> None:
+    """Have the scripts verify ``wanted``, and change nothing; only under the lock. Raises :class:`SessionError`."""
+    before = [config.tree for config in interrupted.configurations(schema)]
+    Runner(schema).verify(running.tree, wanted.tree, before)
+
+
 def _text(path: Path, config: Config, schema: Node, mode: int) -> Replacement:
     return Replacement(path, config.text(schema).encode(), mode)

@@ -12,26 +12,33 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ztsh import archive, confirm, places
-from ztsh.activate import activate
+from ztsh.activate import activate, verify
 from ztsh.changes import Changes, changed
 from ztsh.check import check, check_comment, failed
 from ztsh.configuration import Config, running
-from ztsh.errors import SessionError
+from ztsh.errors import Outdated, SessionError
 from ztsh.lock import locked
 from ztsh.rights import user_name
 from ztsh.schema import Node
-from ztsh.store import StoreError, write
+from ztsh.store import Replacement, StoreError, write
 
 
 @dataclass
 class Request:
-    """A commit: its changes, who asks, by what means and why, and the minutes to confirm it in (0: for good)."""
+    """A commit: its changes, who asks, by what means and why, and the minutes to confirm it in (0: for good).
+
+    ``base`` is the digest of the running configuration for which the changes were made; with "" they go on top of any.
+    ``save`` also writes the saved configuration; ``dry`` only verifies.
+    """
 
     changes: Changes = field(default_factory=Changes)
     user: str = "root"
     via: str = "cli"
     comment: str = ""
     confirm: int = 0
+    base: str = ""
+    save: bool = False
+    dry: bool = False
 
 
 def check_request(request: Request) -> None:
@@ -50,19 +57,47 @@ def commit(schema: Node, request: Request) -> str:
         check_comment(text)
     with locked():
         before = running(schema)
+        if request.base and request.base != before.digest(schema):
+            raise Outdated("The configuration was changed by another commit; try again", failed("commit"))
+        if request.save:
+            demand_confirmed()
         wanted = changed(before, request.changes, schema)
         if wanted == before:
             return "No configuration changes to commit\n"
+        if request.dry:
+            verify(schema, before, wanted)
+            return ""
+        saved = _boot_file(schema, wanted) if request.save else None
         told = confirm.arm(schema, before, request.confirm) if request.confirm else ""
         try:
             activate(schema, before, wanted)
         except SessionError:
             if request.confirm:
                 confirm.disarm()
+            if saved:
+                saved.abandon()
             raise
         if not request.confirm:
             archive_commit(schema, wanted, request)
+        try:
+            if saved:
+                saved.finish()
+        except StoreError as error:
+            raise SessionError(f"The commit is active but not saved: {error}") from None
         return told
+
+
+def demand_confirmed() -> None:
+    """Raises :class:`SessionError` while a commit waits for its confirmation: until then it must not be saved."""
+    if confirm.pending():
+        raise SessionError("A commit-confirm is pending; confirm it, or wait until it is rolled back", failed("commit"))
+
+
+def _boot_file(schema: Node, config: Config) -> Replacement:
+    try:
+        return Replacement(places.boot_file(), config.saved_text(schema).encode())
+    except StoreError as error:
+        raise SessionError(str(error), failed("save")) from None
 
 
 def archive_commit(schema: Node, config: Config, request: Request) -> None:
@@ -101,6 +136,9 @@ def perform(schema: Node, operation: str, changes: Changes, details: dict[str, A
         str(details.get("via", "cli")),
         str(details.get("comment", "")),
         int(details.get("confirm", 0)),
+        str(details.get("base", "")),
+        bool(details.get("save", False)),
+        bool(details.get("dry", False)),
     )
     match operation:
         case "commit":
@@ -108,5 +146,7 @@ def perform(schema: Node, operation: str, changes: Changes, details: dict[str, A
         case "confirm":
             return keep(schema, request)
         case "save":
+            if request.save:
+                demand_confirmed()
             return save(schema)
     raise SessionError(f"unknown request: {operation}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass, field
 
 from ztsh import places
@@ -22,6 +23,10 @@ class Config:
     def text(self, schema: Node) -> str:
         """In the form of config.boot, without a footer."""
         return render(self.tree, schema, self.comments)
+
+    def digest(self, schema: Node) -> str:
+        """A word that is another one for another configuration."""
+        return hashlib.sha256(self.text(schema).encode()).hexdigest()
 
     def saved_text(self, schema: Node) -> str:
         """As a saved file has it: with the versions of the syntax."""

@@ -23,8 +23,16 @@ class NothingToDelete(SessionError):
     """The path is not set; VyOS says so and goes on."""
 
 
-class Locked(SessionError):
+class Busy(SessionError):
+    """Refused because of another commit; the same request may be granted later."""
+
+
+class Locked(Busy):
     """Another commit is in progress."""
+
+
+class Outdated(Busy):
+    """The running configuration is no longer that for which the changes were made."""
 
 
 class CommitFailed(SessionError):

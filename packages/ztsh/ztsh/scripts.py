@@ -98,9 +98,8 @@ class Runner:
         All scripts verify before the first one changes anything. When one fails later, those that have run
         are run again with the old configuration. Raises :class:`SessionError`.
         """
-        work = [(task, _load(task.script)) for task in tasks(old, new, self._schema, interrupted)]
         with proposing(Proposal(self._schema, old, new)):
-            checked = [(task, module, self._prepare(task, module)) for task, module in work]
+            checked = self._verified(old, new, interrupted)
             done: list[Task] = []
             for task, module, config in checked:
                 done.append(task)
@@ -109,6 +108,15 @@ class Runner:
                 except SessionError:
                     self._undo(done, old, new)
                     raise
+
+    def verify(self, old: Tree, new: Tree, interrupted: Sequence[Tree] = ()) -> None:
+        """Have all scripts verify what :meth:`run` would apply. Raises :class:`SessionError`."""
+        with proposing(Proposal(self._schema, old, new)):
+            self._verified(old, new, interrupted)
+
+    def _verified(self, old: Tree, new: Tree, interrupted: Sequence[Tree]) -> list[tuple[Task, ModuleType, object]]:
+        work = [(task, _load(task.script)) for task in tasks(old, new, self._schema, interrupted)]
+        return [(task, module, self._prepare(task, module)) for task, module in work]
 
     def _prepare(self, task: Task, module: ModuleType) -> object:
         def step() -> object:

@@ -6,10 +6,10 @@ import json
 import sys
 
 from ztsh import places
-from ztsh.access import REFUSED
+from ztsh.access import BUSY, REFUSED
 from ztsh.authority import perform
 from ztsh.changes import changes_from
-from ztsh.errors import SessionError
+from ztsh.errors import Busy, SessionError
 from ztsh.schema import load_schema
 from ztsh.words import printable
 from ztsh.xmlfile import SchemaError
@@ -23,7 +23,7 @@ def serve() -> int:
         sys.stdout.write(perform(schema, request["operation"], changes_from(request["changes"]), request["details"]))
     except (SessionError, SchemaError) as error:
         print(printable(str(error), keep="\n"), file=sys.stderr)  # words of the request are in it
-        return REFUSED
+        return BUSY if isinstance(error, Busy) else REFUSED
     except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
         print(f"invalid request ({type(error).__name__})", file=sys.stderr)
         return 2
