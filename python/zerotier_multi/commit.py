@@ -116,9 +116,7 @@ def apply(change: Change) -> list[str]:
     try:
         gone = [unit for unit in systemd.loaded_instances(change.bundle) if unit not in units]
         _drain(change.bundle, gone)
-        _publish(change)
-        systemd.systemctl("start", names.PATHD_UNIT)
-        problems = _sync()
+        problems = _follow(change)
         if gone:
             systemd.stop(*gone)
             systemd.systemctl("reset-failed", *gone, check=False)
@@ -160,6 +158,28 @@ def _drain(bundle: str, units: Collection[str]) -> None:
             ask({"op": "drain", "devices": devices})
     except PathdError:
         return  # it does not run, or it will say so when it has to follow the new plan
+
+
+def _follow(change: Change) -> list[str]:
+    """Publish the plan and have zerotier-pathd follow it. If it cannot, what was published before comes back.
+
+    No process was touched then, and what VyOS refuses is not configured: after ``exit discard`` no commit of this bundle
+    would take a new plan away.
+    """
+    path = names.plan_file(change.bundle)
+    before = path.read_bytes() if path.exists() else None
+    try:
+        _publish(change)
+        systemd.systemctl("start", names.PATHD_UNIT)
+        return _sync()
+    except (systemd.SystemdError, PathdError):
+        if before is None:
+            path.unlink(missing_ok=True)
+        else:
+            write_atomic(path, before)
+        # One that is only late may have read it already.
+        systemd.systemctl("kill", "--kill-whom=main", "--signal=HUP", names.PATHD_UNIT, check=False)
+        raise
 
 
 def _publish(change: Change) -> None:
