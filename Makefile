@@ -2,6 +2,7 @@
 # make check                linters, types and spelling, in seconds
 # make test                 everything there is to test; ENGINE=zerotier-one runs the lab with that program
 # make test-faults          every fault at 1, 2, 4 and 8 instances, over IPv4 and IPv6; ten minutes on a quiet machine
+# make test-fleet           the Ansible role with ten routers of the lab as hosts, and its linter; SITES=10
 # make test-attack          all of tests/attack at length: from the underlay, the far end and a local user; SECONDS=1800 SEED=1
 # make smoketest            the smoketests in VyOS's style, on a router of the lab
 # make reference            writes docs/cli-reference.rst and tests/vyos/golden from the XML definitions
@@ -41,7 +42,7 @@ TOOLS := $(shell cat lab/host-packages.txt) build-essential cppcheck debhelper d
 export PYTHONPATH := python:packages/ztsh:.
 export PYTHONDONTWRITEBYTECODE := 1
 
-.PHONY: bench bench-peers bench-uplinks changelogs check demo test test-attack test-faults smoketest reference check-vyos-interface debs lab fuzz bench-engines bench-shell bench-faults bench-roaming bench-probes bench-chaos bench-report bench-compare iso iso-vyos vyos-packages check-iso test-image tools clean check-root
+.PHONY: bench bench-peers bench-uplinks changelogs check demo test test-attack test-faults test-fleet smoketest reference check-vyos-interface debs lab fuzz bench-engines bench-shell bench-faults bench-roaming bench-probes bench-chaos bench-report bench-compare iso iso-vyos vyos-packages check-iso test-image tools clean check-root
 
 check-root:
 	@[ "$$(id -u)" = 0 ] || { echo "make: this needs root; use sudo"; exit 1; }
@@ -115,6 +116,18 @@ test: debs $(PROMETHEUS)/.unpacked
 
 test-faults: debs
 	FAULTS=all ENGINE=$(ENGINE) $(PYTHON) -m pytest $(PYTEST_ARGS) tests/lab/test_faults.py
+
+# Ansible and its linter from PyPI, pinned.
+ANSIBLE := $(CURDIR)/build/ansible
+$(ANSIBLE)/.installed: ansible/test-requirements.txt | build tools
+	@rm -rf $(ANSIBLE) && $(PYTHON) -m pip --quiet --disable-pip-version-check install --no-warn-script-location --require-hashes \
+		--only-binary=:all: --root-user-action=ignore --target $(ANSIBLE) --requirement $<
+	@touch $@
+
+test-fleet: debs $(ANSIBLE)/.installed
+	@cd ansible && PATH=$(ANSIBLE)/bin:$$PATH PYTHONPATH=$(ANSIBLE) ANSIBLE_HOME=$(CURDIR)/build/cache/ansible \
+		$(PYTHON) $(ANSIBLE)/bin/ansible-lint --offline
+	SITES=$(or $(SITES),10) ENGINE=$(ENGINE) $(PYTHON) -m pytest $(PYTEST_ARGS) tests/fleet
 
 test-attack: debs
 	ATTACK=long SECONDS=$(SECONDS) SEED=$(SEED) ENGINE=$(ENGINE) $(PYTHON) -m pytest $(PYTEST_ARGS) tests/attack tests/ztsh/test_properties.py
