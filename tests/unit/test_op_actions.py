@@ -221,7 +221,7 @@ def commands() -> list[str]:
 def test_every_command_of_the_definition_exists_with_its_options(script: ModuleType) -> None:
     found = set()
     for command in commands():
-        if "zerotier_monitor.py" in command:
+        if "zerotier_monitor.py" in command or "zerotier_benchmark.py" in command:
             continue
         name, options = re.fullmatch(r"sudo \$\{vyos_op_scripts_dir\}/zerotier\.py (\w+)(.*)", command).groups()
         known = inspect.signature(getattr(script, name)).parameters
@@ -249,7 +249,8 @@ def test_the_positions_in_commands_are_those_of_the_words() -> None:
 
 
 def test_completion_without_anything_configured_is_empty() -> None:
-    for arguments in ([], ["--instances"], ["--instances", "zt250"], ["--instances", "$(id)"]):
+    remotes = ["--remotes"], ["--remotes", "zt250"], ["--remotes", "../../etc/passwd"], ["--remotes", "zt0/../$(id)"]
+    for arguments in ([], ["--instances"], ["--instances", "zt250"], ["--instances", "$(id)"], *remotes):
         done = subprocess.run([ROOT / "src/completion/list_zerotier.sh", *arguments], capture_output=True, text=True, check=True)
         assert done.stderr == "" and re.fullmatch(r"(zt\d+\n|\d+\n)*", done.stdout)
 

@@ -1,0 +1,190 @@
+"""From what a short run has measured to what is full and how many instances are of use; pure.
+
+Shares are of one CPU: 1.0 is one CPU in full.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from zerotier_multi.cpu import format_cpu_list
+
+NEAR_BEST = 0.95  # of the highest throughput: fewer instances that reach it are enough
+FULL = 0.90  # of what a CPU or a thread can do
+SPARE = 0.50  # busy less than this, a CPU has room for one more instance
+FOREIGN = 0.20  # of a CPU used by others than instances: an instance is better off elsewhere
+MAX_INSTANCES = 32
+
+
+class Limit(StrEnum):
+    """What keeps a step from carrying more."""
+
+    INSTANCE = "instance"  # a thread of an instance uses all of a CPU
+    CPU = "cpu"  # the CPU of an instance is full, by more than the instance
+    MACHINE = "machine"  # all CPUs of a router are full
+    LINK = "link"  # no CPU is full
+
+
+@dataclass(frozen=True)
+class Use:
+    """CPU time at one end in one step, each a share of one CPU."""
+
+    busy: Mapping[int, float]  # by CPU
+    instances: Mapping[int, float]  # by instance, all its threads
+    threads: Mapping[int, float] = field(default_factory=dict)  # by instance, its busiest thread
+
+
+@dataclass(frozen=True)
+class Step:
+    """What the paths of some instances carried together, as the receiver has counted it."""
+
+    instances: tuple[int, ...]
+    seconds: float
+    mbit: float
+    lost: float  # share of the segments that were sent again
+    near: Use
+    far: Use
+
+
+@dataclass(frozen=True)
+class End:
+    """A router: its name, where each instance may run (empty: anywhere), and its CPUs in the order in which instances take them."""
+
+    name: str
+    cpus: Mapping[int, tuple[int, ...]]
+    order: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Full:
+    """What is full in a step; ``router`` and ``what`` name it, and are empty where nothing is."""
+
+    limit: Limit
+    router: str = ""
+    what: str = ""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """How many instances are of use, why, and lines for each router (without those that change nothing)."""
+
+    instances: int
+    full: Full
+    sentences: tuple[str, ...]
+    near: tuple[str, ...]
+    far: tuple[str, ...]
+
+
+def numbers(available: int) -> list[int]:
+    """How many instances are measured together, of so many: few steps, closer where one more matters most."""
+    return [n for n in (1, 2, 3, 4, 6, 8, 12, 16, 24, MAX_INSTANCES) if n < available] + [available]
+
+
+def full(step: Step, near: End, far: End) -> Full:
+    """What is full in a step: an instance before its CPU, a CPU before the machine, since it is what can be changed."""
+    for end, use in ((near, step.near), (far, step.far)):
+        number = max(step.instances, key=lambda k: use.threads.get(k, 0.0))
+        if use.threads.get(number, 0.0) >= FULL:
+            return Full(Limit.INSTANCE, end.name, f"instance {number}")
+    crowded = [(end, use) for end, use in ((near, step.near), (far, step.far)) if _machine_is_full(use)]
+    if crowded:
+        return Full(Limit.MACHINE, crowded[0][0].name, "every CPU")
+    for end, use in ((near, step.near), (far, step.far)):
+        for number in step.instances:
+            for cpu in end.cpus.get(number, ()) if len(end.cpus.get(number, ())) == 1 else ():
+                if use.busy.get(cpu, 0.0) >= FULL:
+                    return Full(Limit.CPU, end.name, f"CPU {cpu}")
+    return Full(Limit.LINK)
+
+
+def _machine_is_full(use: Use) -> bool:
+    return bool(use.busy) and sum(use.busy.values()) >= FULL * len(use.busy)
+
+
+def enough(steps: Sequence[Step]) -> int:
+    """The smallest number of instances that carries nearly the most."""
+    best = max(step.mbit for step in steps)
+    return min(len(step.instances) for step in steps if step.mbit >= NEAR_BEST * best)
+
+
+def decide(bundle: str, configured: int, steps: Sequence[Step], near: End, far: End) -> Verdict:
+    """What to configure; ``steps`` must not be empty. ``configured`` is the number of instances of the bundle here."""
+    ordered = sorted(steps, key=lambda step: len(step.instances))
+    last, wanted = ordered[-1], enough(ordered)
+    at = next(step for step in ordered if len(step.instances) == wanted)
+    found = full(at, near, far)
+    spoken = [_carried(at, wanted), _why(found, wanted)]
+    if wanted < len(last.instances):
+        count = len(last.instances)
+        spoken.append(f"All {count} carried {last.mbit:.0f} Mbit/s, so more than {wanted} bring nothing here.")
+    elif found.limit is Limit.INSTANCE and (more := _room(last, near, far)):
+        wanted = min(MAX_INSTANCES, wanted + more)
+        spoken.append(f"Both routers have CPUs with room for {more} more: configure {wanted}, then run this again.")
+    lines = []
+    for end, use in ((near, last.near), (far, last.far)):
+        count = configured if end is near else len(end.cpus)
+        own = [f"set interfaces zerotier {bundle} instances {wanted}"] if count != wanted else []
+        if cpus := better_cpus(end, use, wanted):
+            own.append(f"set interfaces zerotier {bundle} cpu affinity {format_cpu_list(cpus)}")
+        lines.append(tuple(own))
+    return Verdict(wanted, found, tuple(spoken), lines[0], lines[1])
+
+
+def _carried(step: Step, wanted: int) -> str:
+    word = "instance carries" if wanted == 1 else "instances carry"
+    return f"{wanted} {word} {step.mbit:.0f} Mbit/s."
+
+
+def _why(found: Full, wanted: int) -> str:
+    match found.limit:
+        case Limit.INSTANCE:
+            return f"The limit is {found.what} of {found.router}: one of its threads uses a whole CPU."
+        case Limit.CPU:
+            return f"The limit is {found.what} of {found.router}, which an instance shares with other work."
+        case Limit.MACHINE:
+            return f"The limit is {found.router}: all its CPUs are full."
+        case _:
+            return "No CPU is full at either router, so the limit is the network between them or its latency."
+
+
+def _room(step: Step, near: End, far: End) -> int:
+    """For how many more instances both routers have CPUs."""
+    taken = [{cpu for cpus in end.cpus.values() for cpu in cpus if len(cpus) == 1} for end in (near, far)]
+    free = [
+        sum(share < SPARE for cpu, share in use.busy.items() if cpu not in own)
+        for use, own in zip((step.near, step.far), taken, strict=True)
+    ]
+    return min(free)
+
+
+def better_cpus(end: End, use: Use, count: int) -> tuple[int, ...]:
+    """CPUs for ``count`` instances where those that they have are worse; none where there is nothing to change.
+
+    Worse is a full CPU that instances share, or that others than instances use, while there are CPUs with less of that.
+    """
+    if not end.order or count > len(end.order):
+        return ()
+    pinned = {k: cpus[0] for k, cpus in end.cpus.items() if len(cpus) == 1 and k <= count}
+    if len(pinned) < min(count, len(end.cpus)):
+        return ()  # the scheduler chooses, or somebody has: nothing was measured that speaks against it
+    foreign = foreign_load(end, use)
+    taken = list(pinned.values())
+    bad = [c for c in taken if use.busy.get(c, 0.0) >= FULL and (taken.count(c) > 1 or foreign.get(c, 0.0) >= FOREIGN)]
+    if not bad:
+        return ()
+    least = sorted(end.order, key=lambda cpu: (round(foreign.get(cpu, 0.0), 1), end.order.index(cpu)))
+    chosen = tuple(sorted(least[:count]))
+    better = sum(foreign.get(cpu, 0.0) for cpu in chosen) < sum(foreign.get(cpu, 0.0) for cpu in set(taken)) - FOREIGN / 2
+    return chosen if len(set(taken)) < len(taken) or better else ()
+
+
+def foreign_load(end: End, use: Use) -> dict[int, float]:
+    """By CPU, the share that is used by others than instances."""
+    rest = dict(use.busy)
+    for number, share in use.instances.items():
+        for cpu in (own := end.cpus.get(number, ())):
+            if cpu in rest:
+                rest[cpu] -= share / len(own)
+    return {cpu: max(0.0, share) for cpu, share in rest.items()}

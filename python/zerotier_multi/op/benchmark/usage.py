@@ -1,0 +1,86 @@
+"""CPU time of a router and of its instances, read at one moment, and what was used between two."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from zerotier_multi.op.benchmark.decide import Use
+from zerotier_multi.usage import cpu_seconds
+
+_TICK = 1 / os.sysconf("SC_CLK_TCK")
+
+
+@dataclass(frozen=True)
+class Look:
+    """Seconds since boot, or since a process has started; ``at`` is of a clock that no one sets."""
+
+    at: float
+    busy: Mapping[int, float]  # by CPU
+    instances: Mapping[int, Mapping[int, float]]  # by instance and thread
+    received: Mapping[int, int]  # bytes, by instance
+
+    def to_json(self) -> dict[str, Any]:
+        """For the wire, where keys are text."""
+        return {
+            "at": self.at,
+            "busy": {str(k): v for k, v in self.busy.items()},
+            "instances": {str(k): {str(t): s for t, s in v.items()} for k, v in self.instances.items()},
+            "received": {str(k): v for k, v in self.received.items()},
+        }
+
+
+def from_json(data: Mapping[str, Any]) -> Look:
+    """What the other end has sent. Raises ValueError, KeyError, TypeError or AttributeError for anything else."""
+    return Look(
+        float(data["at"]),
+        {int(k): float(v) for k, v in data["busy"].items()},
+        {int(k): {int(t): float(s) for t, s in v.items()} for k, v in data["instances"].items()},
+        {int(k): int(v) for k, v in data["received"].items()},
+    )
+
+
+def look(pids: Mapping[int, int], received: Mapping[int, int] | None = None, proc: Path = Path("/proc")) -> Look:
+    """Look at instances by their processes; one that has ended is left out."""
+    return Look(
+        time.monotonic(),
+        busy((proc / "stat").read_text()),
+        {number: _threads(proc / str(pid) / "task") for number, pid in pids.items()},
+        dict(received or {}),
+    )
+
+
+def busy(stat: str) -> dict[int, float]:
+    """CPU seconds by CPU out of the text of ``/proc/stat``: all but idle, waiting and stolen time (proc(5))."""
+    found = {}
+    for line in stat.splitlines():
+        name, *fields = line.split()
+        if name.startswith("cpu") and name != "cpu":
+            user, nice, system, _idle, _iowait, irq, softirq = (int(word) for word in fields[:7])
+            found[int(name[3:])] = (user + nice + system + irq + softirq) * _TICK
+    return found
+
+
+def _threads(directory: Path) -> dict[int, float]:
+    try:
+        return {int(task.name): cpu_seconds(task) for task in directory.iterdir()}
+    except OSError:
+        return {}
+
+
+def between(first: Look, last: Look) -> Use:
+    """What was used between two looks, per second."""
+    seconds = max(last.at - first.at, 1e-6)
+    threads = {
+        number: [spent - first.instances.get(number, {}).get(thread, spent) for thread, spent in now.items()]
+        for number, now in last.instances.items()
+    }
+    return Use(
+        busy={cpu: min(1.0, (now - first.busy.get(cpu, now)) / seconds) for cpu, now in last.busy.items()},
+        instances={number: sum(spent) / seconds for number, spent in threads.items()},
+        threads={number: max(spent, default=0.0) / seconds for number, spent in threads.items()},
+    )
