@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from lab import cgroups
+from lab.generation import run_ahead
 from lab.process import LabError, children, run, wait
 from lab.underlay import PREFIX4, PREFIX6, Underlay
 
@@ -62,6 +63,7 @@ class Router:
         (self.root / "config").mkdir(exist_ok=True)
         run(["ip", "netns", "del", self.namespace], check=False)
         run(["ip", "netns", "add", self.namespace])
+        run_ahead(self.namespace)
         self._underlay.attach(self.name, self.number, self.namespace)
         log = (self._directory / "console.log").open("ab")
         self._nspawn = subprocess.Popen(
