@@ -57,6 +57,7 @@ class Fleet:
             "PYTHONPATH": str(ANSIBLE),
             "ANSIBLE_CONFIG": str(ROOT / "ansible/ansible.cfg"),
             "ANSIBLE_CONNECTION_PLUGINS": str(ROOT / "tests/fleet/connection_plugins"),
+            "ANSIBLE_COLLECTIONS_PATH": str(ROOT / "tests/fleet/collections"),
             "ANSIBLE_FORKS": "4",
             "ANSIBLE_HOME": str(self._directory),
             "ANSIBLE_NOCOLOR": "1",
@@ -159,6 +160,23 @@ def test_a_site_that_is_taken_out_is_forgotten_and_what_others_have_set_by_hand_
         assert gone.name not in shown and "by hand" not in shown
     assert "zt7" in fleet.routers[0].run(["ztsh", "config", "commands"]).stdout, "another bundle is not the fleet's"
     assert set(fleet.play()[0].values()) == {0}
+
+
+def test_the_lines_for_vyos_say_the_same_as_the_file_for_ztsh(fleet: Fleet) -> None:
+    """The tasks for VyOS, with stand-ins for its two modules (tests/fleet/collections) that ztsh carries out."""
+    vyos = ("--extra-vars", "zerotier_multi_edition=vyos")
+    assert set(fleet.play(*vyos)[0].values()) == {0}
+    fleet.sites[1]["prefixes"] = ["192.168.22.0/24"]
+    before = fleet.state()
+    expected = {r.name: int(r.name != "R2") for r in fleet.routers}
+    assert fleet.play(*vyos, "--check", "--diff")[0] == expected
+    assert fleet.state() == before
+    assert fleet.play(*vyos)[0] == expected
+    assert set(fleet.play(*vyos)[0].values()) == set(fleet.play()[0].values()) == {0}
+    fresh = fleet.routers[0]
+    fresh.must_configure("delete interfaces zerotier zt0", save=True)
+    assert fleet.play(*vyos)[0][fresh.name] == 2, "one commit has its identities used again, one makes the others known"
+    fleet.whole()
 
 
 def test_what_is_wrong_in_sites_yml_is_said_before_anything_changes(fleet: Fleet) -> None:
