@@ -104,6 +104,10 @@ class Lab:
             destroy(self.name)
             raise
 
+    def another(self, suffix: str) -> Lab:
+        """A second lab beside this one, with the same packages and programs and an underlay of its own."""
+        return Lab(self._debs, f"{self.name}{suffix}", self._programs)
+
     def __enter__(self) -> Lab:
         def leave(number: int, _frame: FrameType | None) -> None:
             raise SystemExit(128 + number)
