@@ -17,6 +17,7 @@
 # make lab                  two routers to work in by hand
 # make bench                the product beside what one would pick instead; QUICK=1 in 5 minutes; NAME= goes on with a run;
 #                           SCENARIOS=throughput,scaling SUBJECTS="wireguard-go,ztnode x 4" ROUNDS=3 SECONDS=4 ZEROTIER_ONE=/path
+# make bench-remote         FAR=HOST [NEAR=HOST]: the same between two real boxes with a bundle, by ssh; REMOTE_ARGS="--raw-link --bundle zt1"
 # make bench-engines        ENGINES="/path/zerotier-one ztnode": throughput of one instance of each
 # make bench-shell          start of the shell and its own share of a commit
 # make bench-faults         what flows notice when a path dies: docs/faults.md, over 20 runs of each kind of death
@@ -42,7 +43,7 @@ TOOLS := $(shell cat lab/host-packages.txt) build-essential cppcheck debhelper d
 export PYTHONPATH := python:packages/ztsh:.
 export PYTHONDONTWRITEBYTECODE := 1
 
-.PHONY: bench bench-peers bench-uplinks changelogs check demo test test-attack test-faults test-fleet smoketest reference check-vyos-interface debs lab fuzz bench-engines bench-shell bench-faults bench-roaming bench-probes bench-chaos bench-report bench-compare iso iso-vyos vyos-packages check-iso test-image tools clean check-root
+.PHONY: bench bench-peers bench-remote bench-uplinks changelogs check demo test test-attack test-faults test-fleet smoketest reference check-vyos-interface debs lab fuzz bench-engines bench-shell bench-faults bench-roaming bench-probes bench-chaos bench-report bench-compare iso iso-vyos vyos-packages check-iso test-image tools clean check-root
 
 check-root:
 	@[ "$$(id -u)" = 0 ] || { echo "make: this needs root; use sudo"; exit 1; }
@@ -141,6 +142,12 @@ bench: debs bench-peers
 		$(if $(SUBJECTS),--subjects "$(SUBJECTS)") $(if $(ROUNDS),--rounds $(ROUNDS)) $(if $(filter command line environment,$(origin SECONDS)),--seconds $(SECONDS)) \
 		$(if $(ZEROTIER_ONE),--zerotier-one $(ZEROTIER_ONE)) $(DEBS)/*.deb
 	@$(MAKE) --silent bench-report $(if $(NAME),RUN=build/bench/$(NAME))
+
+# FAR=HOST, or NEAR=HOST FAR=HOST, as ssh knows them; nothing is built, because both boxes have our packages.
+bench-remote:
+	@[ -n "$(FAR)" ] || { echo "make: say FAR=HOST, the far box as ssh knows it"; exit 1; }
+	@$(PYTHON) -m bench.remote $(NEAR) $(FAR) $(if $(QUICK),--quick) $(if $(NAME),--name $(NAME)) $(if $(SCENARIOS),--scenarios "$(SCENARIOS)") \
+		$(if $(ROUNDS),--rounds $(ROUNDS)) $(if $(filter command line environment,$(origin SECONDS)),--seconds $(SECONDS)) $(REMOTE_ARGS)
 
 bench-engines: debs
 	@rm -rf build/engine && dpkg -x $(wildcard $(DEBS)/ztnode_*.deb) build/engine

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 # verb -> (module with main(arguments) -> exit status, what it does)
 VERBS = {
     "run": ("bench.run", "measure all scenarios, or some, into build/bench/NAME"),
+    "remote": ("bench.remote.__main__", "measure the link between two real boxes, by ssh"),
     "report": ("bench.report.command", "write the HTML page, summary and plot of a run"),
     "compare": ("bench.compare", "compare two runs, row by row, with significance"),
 }

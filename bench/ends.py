@@ -49,10 +49,16 @@ class Place:
 
 @dataclass(frozen=True)
 class End:
-    """One end of a measurement: a place and the address that it is reached at."""
+    """One end of a measurement: a place and the address that it is reached at; ``more`` where streams are shared by several."""
 
     place: Place
     address: str
+    more: tuple[str, ...] = ()
+
+    @property
+    def addresses(self) -> tuple[str, ...]:
+        """All of them, in the order in which both ends have them."""
+        return self.address, *self.more
 
 
 @dataclass

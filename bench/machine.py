@@ -19,12 +19,17 @@ def machine(cpuinfo: str | None = None) -> Machine:
     text = cpuinfo if cpuinfo is not None else Path("/proc/cpuinfo").read_text()
     memory = int(Path("/proc/meminfo").read_text().split()[1]) * 1024
     virtual = run(["systemd-detect-virt"], check=False).stdout.strip()
+    return described(text, os.cpu_count() or 1, os.uname().release, memory, virtual)
+
+
+def described(cpuinfo: str, cores: int, kernel: str, memory_bytes: int, virtual: str) -> Machine:
+    """A machine by the text of its ``/proc/cpuinfo``, and what else it says; ``virtual`` as systemd-detect-virt has it."""
     return Machine(
-        cpu=_field(text, "model name") or _field(text, "Model") or os.uname().machine,
-        cores=os.cpu_count() or 1,
-        cpu_features=tuple(name for name in FEATURES if name in (_field(text, "flags") or _field(text, "Features")).split()),
-        kernel=os.uname().release,
-        memory_bytes=memory,
+        cpu=_field(cpuinfo, "model name") or _field(cpuinfo, "Model") or os.uname().machine,
+        cores=cores,
+        cpu_features=tuple(name for name in FEATURES if name in (_field(cpuinfo, "flags") or _field(cpuinfo, "Features")).split()),
+        kernel=kernel,
+        memory_bytes=memory_bytes,
         virtual="" if virtual == "none" else virtual,
     )
 

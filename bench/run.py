@@ -14,8 +14,9 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from bench.ends import Site
@@ -29,6 +30,8 @@ from bench.results import ResultsError, Run, Settings, save
 from bench.results import load as load_run
 from lab import Lab
 from lab.process import LabError
+
+Take = Callable[[Step, float], list[Reading]]  # all readings of a step, of so many seconds for each measurement
 
 TRIES = 2
 GUESS = 20.0  # seconds of a step before any was done
@@ -80,12 +83,12 @@ def take(site: Site, step: Step, seconds: float) -> list[Reading]:
         return list(MEASURES[step.plan.name](context))
 
 
-def attempt(site: Site, step: Step, seconds: float, log: Log) -> list[Reading]:
-    """As :func:`take`, again when it fails; what cannot be had, and what keeps failing, is a reading that says why."""
+def attempt(take: Take, step: Step, seconds: float, log: Log) -> list[Reading]:
+    """All readings of a step, again when it fails; what cannot be had, and what keeps failing, is a reading that says why."""
     why = ""
     for _ in range(TRIES):
         try:
-            return take(site, step, seconds)
+            return take(step, seconds)
         except Unavailable as reason:
             return [unavailable(step.plan, str(reason))]
         except (LabError, OSError, subprocess.SubprocessError, ValueError) as error:
@@ -100,7 +103,7 @@ def shown(readings: Sequence[Reading], metric: str) -> str:
     return "; ".join(words) or "; ".join(f"{r.metric} {r.value:.4g} {r.unit}" for r in readings[:6])
 
 
-def carry_out(todo: Sequence[Step], run: Run, site: Site, file: Path, log: Log) -> Run:
+def carry_out(todo: Sequence[Step], run: Run, take: Take, file: Path, log: Log) -> Run:
     """Do all steps, and save after each."""
     took: dict[tuple[str, str], float] = {}
     gone: set[tuple[str, str]] = set()  # subjects that cannot be had: asked once
@@ -110,7 +113,7 @@ def carry_out(todo: Sequence[Step], run: Run, site: Site, file: Path, log: Log) 
             continue
         log(progress(number, len(todo), step, time_left(todo[number - 1 :], took, GUESS)))
         begin = time.monotonic()
-        readings = attempt(site, step, run.settings.seconds, log)
+        readings = attempt(take, step, run.settings.seconds, log)
         took[step.plan.name, step.subject.kind] = time.monotonic() - begin
         log(f"  {shown(readings, step.plan.metric)}")
         if all(reading.failed for reading in readings):
@@ -157,7 +160,7 @@ def main(words: Sequence[str]) -> int:
             with Lab(arguments.debs, programs=programs) as lab:
                 near, far = lab.add_routers(["R1", "R2"])
                 site = Site(lab, near, far, (arguments.directory / "peers").absolute(), stock and os.path.abspath(stock))
-                run = carry_out(todo, run, site, file, log)
+                run = carry_out(todo, run, partial(take, site), file, log)
         save(run, file)
     except (ResultsError, LabError) as error:
         print(f"bench: {error}", file=sys.stderr)

@@ -11,8 +11,8 @@ import re
 import shlex
 import subprocess
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from bench.ends import Cost, End, cost
@@ -67,6 +67,14 @@ class Carried:
         return self.cost.processes / (self.mbit * self.seconds / 1000)
 
 
+def over(kind: Kind, ways: int) -> Kind:
+    """The kind with as many processes as it takes to use so many pairs of addresses alike; streams are rounded up."""
+    if ways < 2 or kind.streams == 1:
+        return kind
+    processes = min(kind.streams, ways * -(-kind.processes // ways))
+    return replace(kind, processes=processes, streams=processes * -(-kind.streams // processes))
+
+
 def client_commands(kind: Kind, target: str, source: str, seconds: int, rate_mbit: float = 0) -> list[list[str]]:
     """The senders' commands; process N speaks with the server on port 5201 + N. ``rate_mbit`` limits every stream."""
     if kind.program == "iperf2":
@@ -112,17 +120,23 @@ class Senders:
     """Traffic that runs; :meth:`end` waits for it."""
 
     def __init__(self, kind: Kind, here: End, there: End, seconds: float, rate_mbit: float = 0) -> None:
+        ways = list(zip(here.addresses, there.addresses, strict=True))
+        kind = over(kind, len(ways))
         self._kind, self.seconds = kind, whole(seconds)
-        self._commands = client_commands(kind, there.address, here.address, self.seconds, rate_mbit)
+        count = len(client_commands(kind, there.address, here.address, self.seconds, rate_mbit))
+        used = [ways[number % len(ways)] for number in range(count)]  # of each process
+        self._commands = [
+            client_commands(kind, target, source, self.seconds, rate_mbit)[number] for number, (source, target) in enumerate(used)
+        ]
         self._servers: list[subprocess.Popen[str]] = []
         self._clients: list[subprocess.Popen[str]] = []
         pipe = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
         try:
-            for number in range(len(self._commands)):
+            for number, (_, target) in enumerate(used):
                 port = FIRST_PORT + number
-                server = ["iperf3", "-s", "-1", "-B", there.address, "-p", str(port)]
+                server = ["iperf3", "-s", "-1", "-B", target, "-p", str(port)]
                 if kind.program == "iperf2":
-                    server = ["iperf", "-s", "-B", there.address, "-p", str(port), "-f", "m", "-P", str(kind.streams)]
+                    server = ["iperf", "-s", "-B", target, "-p", str(port), "-f", "m", "-P", str(kind.streams)]
                 self._servers.append(there.place.popen(server, **(pipe if kind.program == "iperf2" else {})))
                 there.place.listens(port)
             self._clients = [here.place.popen(command, **pipe) for command in self._commands]
@@ -170,13 +184,17 @@ def _report(text: str) -> dict[str, Any]:
         raise LabError(f"iperf3 printed no report: {text[-200:]!r}") from None
 
 
-def carry(name: str, ends: tuple[End, End], seconds: float, pids: Sequence[int] = (), rate_mbit: float = 0) -> Carried:
+def _machine() -> Cost:
+    return cost(())
+
+
+def carry(name: str, ends: tuple[End, End], seconds: float, meter: Callable[[], Cost] = _machine) -> Carried:
     """Send one kind of traffic for so long, and take what it costs meanwhile."""
-    senders = Senders(KINDS[name], *ends, seconds, rate_mbit)
-    before = cost(pids)
+    senders = Senders(KINDS[name], *ends, seconds)
+    before = meter()
     try:
         mbit, lost = senders.end()
-        spent = cost(pids).since(before)
+        spent = meter().since(before)
     finally:
         senders.kill()
     if mbit <= 0:

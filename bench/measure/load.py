@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 from collections.abc import Iterator, Sequence
 
-from bench.ends import End, cost, stop
+from bench.ends import End, stop
 from bench.measure.common import Context, Reading
 from bench.peers.common import Link
 from bench.results import Parameter
@@ -59,7 +59,7 @@ def _kinds(context: Context, ends: tuple[End, End], link: Link, more: dict[str, 
     for name in context.parameters["traffic"]:
         parameters: dict[str, Parameter] = {"traffic": name, **more}
         try:
-            carried = carry(name, ends, context.seconds, link.pids)
+            carried = carry(name, ends, context.seconds, link.cost)
         except LabError as error:
             yield Reading(parameters, context.plan.metric, context.plan.unit, context.plan.better, failed=str(error))
             continue
@@ -76,9 +76,9 @@ def transfer(context: Context) -> Iterator[Reading]:
     """1 GB of random data over one connection."""
     size = int(context.parameters.get("bytes", GIGABYTE))
     with context.link() as link:
-        before = cost(link.pids)
+        before = link.cost()
         seconds = send(context.ends(link), size)
-        spent = cost(link.pids).since(before)
+        spent = link.cost().since(before)
         yield context.main(size * 8 / seconds / 1e6, {"bytes": size}, link.commands)
         yield Reading({"bytes": size}, "duration", "s", "lower", seconds)
         yield Reading({"bytes": size}, "cpu per Gbit", "CPU s", "lower", spent.machine / (size * 8 / 1e9))

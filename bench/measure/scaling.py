@@ -30,7 +30,7 @@ def measure(context: Context) -> Iterator[Reading]:
             for more, ends in targets:
                 parameters = {"budget": budget, "traffic": traffic, **more}
                 with limited(link.pids if budget else (), budget):
-                    carried = carry(traffic, ends, context.seconds, link.pids)
+                    carried = carry(traffic, ends, context.seconds, link.cost)
                 yield context.main(carried.mbit, parameters, (*link.commands, *carried.commands))
                 yield Reading(parameters, "cpu per Gbit", "CPU s", "lower", carried.cpu_per_gbit)
                 used = carried.cost.processes / carried.seconds / len(link.pids)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from bench.ends import Place, Site
+from bench.ends import Cost, Place, Site, cost
 from lab.process import run, wait
 
 ADDRESSES = ("10.20.0.1", "10.20.0.2")  # of the ends of a peer's link
@@ -23,6 +24,11 @@ class Link:
     pids: tuple[int, ...] = ()
     commands: tuple[str, ...] = ()
     device: str = ""  # what leads to the other end; empty where routes do that already
+    meter: Callable[[], Cost] | None = None  # of processes that are not on this machine
+
+    def cost(self) -> Cost:
+        """What was used so far. A process that has ended raises :class:`LabError`."""
+        return self.meter() if self.meter else cost(self.pids)
 
 
 def program(site: Site, name: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import cast
 
@@ -16,7 +17,7 @@ from bench.measure.load import send
 from bench.plan import left, parse, steps
 from bench.record import with_plans
 from bench.results import Machine, Run, Settings, load, save
-from bench.run import Log, carry_out
+from bench.run import Log, carry_out, take
 from bench.ends import End
 from lab import Lab, Router
 from lab.process import run
@@ -85,7 +86,7 @@ def test_a_run_has_samples_and_reasons_and_goes_on_where_it_was(site, tmp_path):
     file, log = tmp_path / "results.json", Log(tmp_path / "log")
     run_ = with_plans(empty, [plan])
     todo = steps([plan], rounds=1)
-    save(carry_out(todo, run_, site, file, log), file)
+    save(carry_out(todo, run_, partial(take, site), file, log), file)
     one = load(file)
     rows = {(r.subject, r.parameters.get("traffic"), r.metric): r for r in one.scenario("throughput").rows}
     for traffic in ("tcp-bidir", "udp-1200"):
@@ -96,7 +97,7 @@ def test_a_run_has_samples_and_reasons_and_goes_on_where_it_was(site, tmp_path):
     assert [step.subject.name for step in left(todo, one)] == ["Nebula"]
     more = left(steps([plan], rounds=2), one)
     assert [(step.subject.name, step.round) for step in more] == [("Nebula", 0), ("raw link", 1), ("Nebula", 1)]
-    carry_out(more, one, site, file, log)
+    carry_out(more, one, partial(take, site), file, log)
     assert {len(row.samples) for row in load(file).scenario("throughput").rows if not row.unavailable} == {2}
     assert "[1/2, 0:40 left] throughput, round 1: raw link" in (tmp_path / "log").read_text()
 

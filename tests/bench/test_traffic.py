@@ -10,8 +10,10 @@ from bench.machine import machine
 from bench.measure.commit import configuration
 from bench.measure.latency import round_trips
 from bench.measure.profile import fold
-from bench.measure.stalls import timeline
-from bench.traffic import KINDS, Carried, client_commands, combine, received, received_iperf2, whole
+from bench.measure.stalls import SECOND, readings, timeline
+from bench.traffic import KINDS, Carried, client_commands, combine, over, received, received_iperf2, whole
+from lab.flows import Seen
+from lab.link import Witness
 from lab.process import LabError
 
 TCP = {"end": {"sum_sent": {"bits_per_second": 9e8}, "sum_received": {"bits_per_second": 8e8}}}
@@ -133,3 +135,22 @@ def test_stacks_of_perf_are_folded():
 
 def test_times_are_whole_seconds_and_never_for_ever():
     assert [whole(seconds) for seconds in (0.2, 1.4, 1.6, 4.0)] == [1, 1, 2, 4]
+
+
+def test_a_flow_is_hit_when_it_used_a_member_of_the_uplink_that_has_gone() -> None:
+    assert SECOND == ["zt0p3", "zt0p4"]
+    flows = [
+        Witness(("zt0p1", "zt0p2"), ("", ""), Seen(350, [], 0.02, 0.0)),
+        Witness(("zt0p1", "zt0p4"), ("", ""), Seen(350, [10.6] * 58, 0.6, 0.6)),
+        Witness(("zt0p3", "zt0p3"), ("", ""), Seen(350, [10.7] * 70, 0.7, 0.6)),
+    ]
+    found = {one.metric: one for one in readings("uplink-gone", flows, 10.0, 3.5, SECOND, ())}
+    assert found["stall"].value == 0.7 and found["stall"].parameters["event"] == "uplink-gone"
+    assert found["packets lost of flows that are hit"].value == 128 and found["packets lost of the others"].value == 0
+
+
+def test_streams_over_several_pairs_of_addresses_use_all_of_them_alike() -> None:
+    assert over(KINDS["tcp-16"], 1) == KINDS["tcp-16"] and over(KINDS["tcp-1"], 4) == KINDS["tcp-1"]
+    for ways in range(2, 17):
+        kind = over(KINDS["tcp-16"], ways)
+        assert kind.processes % ways == 0 and kind.streams % kind.processes == 0 and 16 <= kind.streams <= 32, (ways, kind)

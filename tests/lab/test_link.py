@@ -4,12 +4,24 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import shlex
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
+import pytest
+
+from bench.remote.__main__ import main
+from bench.results import load
 from lab import Lab, Router
 from lab.scenario import iperf, loopback, main_pid, mbit, member_bytes, memory, paths_up, processes, reach, shares, status
 from lab.process import wait
+from tests.lab.conftest import ENGINE
+from zerotier_multi.op.benchmark.text import text
 
+BENCHMARK = 29993
+MEASURE = "/usr/libexec/vyos/op_mode/zerotier_benchmark.py"
 PORTS = [9993, 9994, 9995, 9996]
 
 
@@ -98,6 +110,91 @@ def test_the_underlay_sees_no_plaintext(lab: Lab, pair: list[Router], tmp_path: 
         r1.run(["ping", "-q", "-c", "2", "-i", "0.05", "-s", "1000", "-p", b"for everyone ..!".hex(), r2.underlay4])
         wait(lambda: b"for everyone ..!" in capture.read_bytes(), timeout=10, what="plain packets in the capture")
     assert mark not in capture.read_bytes()
+
+
+# -- how fast it is
+
+
+def _listens(router: Router) -> list[str]:
+    """Addresses, with their devices, on which a run is received."""
+    return [line.split()[3] for line in router.run(["ss", "-Hlnt", f"sport = :{BENCHMARK}"]).stdout.splitlines()]
+
+
+@contextmanager
+def _benchmark_server(router: Router) -> Iterator[None]:
+    process = router.popen(["ztsh", "zerotier", "benchmark", "zt0", "server"])
+    try:
+        router.wait(lambda: len(_listens(router)) == 4, what="a listener on each transit address")
+        yield
+        process.wait(timeout=20)
+    finally:
+        process.kill()
+        process.wait()
+
+
+def test_a_benchmark_says_what_to_type_where_nobody_answers(pair: list[Router]) -> None:
+    done = pair[0].run(["ztsh", "zerotier", "benchmark", "zt0", "remote", "R2"], check=False)
+    assert done.returncode != 0
+    assert done.stdout.strip() == (
+        f"R2 does not answer on TCP port {BENCHMARK} of 10.14.0.2; type there: zerotier benchmark ztN server "
+        f"(ztN is its name of this link), and run this again"
+    )
+
+
+def test_a_benchmark_measures_every_number_of_instances_and_leaves_no_listener(pair: list[Router]) -> None:
+    r1, r2 = pair
+    with _benchmark_server(r2):
+        assert set(_listens(r2)) == {f"10.14.0.{4 * k + 2}%zt0p{k + 1}:{BENCHMARK}" for k in range(4)}
+        # Who comes from outside reaches none of it, not even with a route to the address.
+        r1.run(["ip", "route", "add", "10.14.0.2/32", "via", r2.underlay4, "table", "77"])
+        r1.run(["ip", "rule", "add", "iif", "lo", "ipproto", "6", "dport", str(BENCHMARK), "to", "10.14.0.2", "lookup", "77"])
+        probe = f"import socket; socket.create_connection(('10.14.0.2', {BENCHMARK}), 1, ('{r1.underlay4}', 0))"
+        assert "ConnectionRefusedError" in r1.run(["/usr/bin/python3", "-c", probe], check=False).stderr
+        r1.run(["ip", "rule", "del", "lookup", "77"])
+        r1.run(["ip", "route", "flush", "table", "77"])
+        found = r1.json([MEASURE, "--bundle", "zt0", "--remote", "R2", "--duration", "4", "--raw"], timeout=60)
+    r2.wait(lambda: not _listens(r2), what="no listener after the run")
+    assert [step["instances"] for step in found["steps"]] == [1, 2, 3, 4]
+    for step in found["steps"]:
+        assert step["received_mbit"] > 10 and 0 <= step["lost"] < 0.5
+        for end in step["ends"]:
+            assert end["cpu_seconds_per_gbit"] > 0 and len(end["cpus"]) >= 1
+            assert all(one["cpu_percent"] > 0 for one in end["instances"])
+    assert 1 <= found["instances"] <= 32 and found["sentences"] and found["remote"] == "R2"
+    lines = [*found["commands"], *found["remote_commands"]]
+    assert all(re.fullmatch(r"set interfaces zerotier zt0 (instances \d+|cpu affinity [\d,-]+)", line) for line in lines)
+    told = text(found)
+    assert re.search(r"^ +4 +\d+ +[\d.]+", told, re.MULTILINE) and told.startswith("zt0, R1 to R2, TCP\n")
+    assert not found["commands"] or r1.configure("\n".join(found["commands"]), commit=False).ok
+
+
+def test_names_of_remotes_are_completed(pair: list[Router]) -> None:
+    assert pair[0].run(["/usr/libexec/vyos/completion/list_zerotier.sh", "--remotes", "zt0"]).stdout == "R2\n"
+
+
+def test_two_boxes_are_measured_by_a_remote_shell(pair: list[Router], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """As by ssh: a program takes the host and one command line."""
+    script = tmp_path / "shell"
+    entries = "".join(f"{r.name}) exec {shlex.join(r.command(['sh', '-c']))} \"$2\";;\n" for r in pair)
+    script.write_text(f"#!/bin/sh\ncase $1 in\n{entries}esac\necho no host $1 >&2; exit 255\n")
+    script.chmod(0o755)
+    words = ["R1", "R2", "--shell", str(script), "--directory", str(tmp_path), "--name", "a", "--quick", "--seconds", "1"]
+    assert main([*words, "--scenarios", "throughput,stalls"]) == 0
+    run = load(tmp_path / "a")
+    assert run.machine.cores >= 1 and run.versions["far box"] and run.versions["iperf3"]
+    rows = {name: scenario.rows for name in ("throughput", "stalls") if (scenario := run.scenario(name))}
+    ours = [
+        row for row in rows["throughput"] if row.subject == f"{Path(ENGINE).name} x 4" and row.parameters.get("traffic") == "tcp-16"
+    ]
+    figures = {row.metric: row.samples[0] for row in ours}
+    assert figures["throughput"] > 10 and 0.01 < figures["cpu per Gbit of the processes"] < figures["cpu per Gbit"]
+    why = {row.subject: row.unavailable or "" for row in rows["throughput"] if not row.samples}
+    assert "--raw-link" in why["raw link"] and "no other kind" in why["wireguard-go"]
+    assert all(row.unavailable and "routers in use are spared" in row.unavailable for row in rows["stalls"])
+    for router in pair:
+        router.wait(lambda r=router: ":52" not in r.run(["ss", "-Hlnt"]).stdout, what="no server of iperf3")
+    assert main(["R3", "R2", "--shell", str(script), "--directory", str(tmp_path)]) == 1
+    assert "R3 is not reached: no host R3" in capsys.readouterr().err
 
 
 def test_the_daemon_is_small_and_the_units_run_with_few_rights(pair: list[Router]) -> None:
