@@ -109,7 +109,7 @@ def test_a_line_that_is_refused_is_named_and_nothing_changes(
 def test_a_commit_that_is_refused_says_the_sentence(places: Path, capsys: Output, check: bool) -> None:
     """Also with --check: the scripts verify."""
     assert run(places, f"set {ZT} description 'refuse me'", check=check) == 1
-    assert capsys.readouterr() == ("", f"ztsh: {ZT}: this description is refused\n")
+    assert capsys.readouterr() == ("", "ztsh: this description is refused\n")
     assert (now(), saved(), (places / "log").read_text()) == ([], "", "")
 
 
@@ -227,6 +227,19 @@ def test_a_member_of_the_group_learns_that_it_may_try_again(
     with pytest.raises(SessionError, match="^the sentence$") as refused:
         access.ask(SCHEMA, "commit", isolated=True)
     assert type(refused.value) is kind
+
+
+def test_a_refusal_is_one_sentence_for_members_too(places: Path, capsys: Output, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They get the authority's text, which is what VyOS prints."""
+    with pytest.raises(SessionError) as refused:
+        authority.commit(SCHEMA, Request(Changes(added=[(*ZT.split(), "description", "refuse me")])))
+
+    def answer(*_arguments: object, **_details: object) -> str:
+        raise SessionError(str(refused.value))
+
+    monkeypatch.setattr(access, "ask", answer)
+    assert "\n" in str(refused.value) and run(places, f"set {ZT} disable") == 1
+    assert capsys.readouterr() == ("", "ztsh: this description is refused\n")
 
 
 def test_the_authority_tells_busy_from_refused(places: Path, capsys: Output, monkeypatch: pytest.MonkeyPatch) -> None:

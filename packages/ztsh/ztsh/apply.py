@@ -7,6 +7,7 @@ a second time, neither changes anything.
 
 from __future__ import annotations
 
+import re
 import sys
 import time
 from collections.abc import Sequence
@@ -54,10 +55,16 @@ def call(arguments: Sequence[str]) -> int:
         demand_rights()
         difference = apply(load_schema(places.definitions()), name, commands, dry="--check" in arguments)
     except SessionError as error:
-        print(f"ztsh: {error.reason}", file=sys.stderr)
+        print(f"ztsh: {sentence(error)}", file=sys.stderr)
         return REFUSED
     print(difference, end="")
     return DIFFERS if difference and "--check" in arguments else NOTHING
+
+
+def sentence(error: SessionError) -> str:
+    """What a refusal says, without the lines that VyOS prints around it; the authority's answer to a member has them too."""
+    said = [line for line in str(error).splitlines() if line and not re.fullmatch(r"\[.*\]( failed)?|\w+ failed", line)]
+    return " ".join(said)
 
 
 def _read(name: str) -> str:
