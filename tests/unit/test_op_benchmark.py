@@ -108,6 +108,23 @@ def test_an_instance_of_two_threads_is_not_full_before_one_of_them_is() -> None:
     assert full(step(1, 900, two), replace(end(), cpus={1: ()}), end("R2")).limit is Limit.LINK
 
 
+def test_an_instance_whose_threads_fill_its_cpu_together_is_full() -> None:
+    """Of a pinned instance no thread can have all of a CPU, while the kernel's part of the work is others' time."""
+    two = Use({cpu: 1.0 if cpu == 1 else 0.1 for cpu in range(8)}, {1: 0.85}, {1: 0.6})
+    assert full(step(1, 900, two, two), end(), end("R2")) == Full(Limit.INSTANCE, "R1", "instance 1")
+    assert decide("zt0", 1, [step(1, 900, two, two)], end(instances=1), end("R2", 1)).instances == 8
+
+
+def test_a_cpu_that_others_fill_leaves_room_on_the_others() -> None:
+    alike = use(2, 0.55, others=dict.fromkeys(range(8), 0.45))
+    made = decide("zt0", 2, [step(1, 900, alike), step(2, 1800, alike)], end(instances=2), end("R2", 2))
+    assert made.full == Full(Limit.CPU, "R1", "CPU 1") and made.instances == 8
+    card = use(2, 0.55, others={1: 0.6})
+    made = decide("zt0", 2, [step(1, 900, card), step(2, 1800, card)], end(instances=2), end("R2", 2))
+    assert made.instances == 2 and made.near == ("set interfaces zerotier zt0 cpu affinity 2-3",)
+    assert "change the affinity" in made.sentences[-1]
+
+
 def test_cpus_that_others_fill_are_left_to_them() -> None:
     """The interrupts of a card keep CPU 1 busy; CPU 0 comes last in the order, but it is free."""
     busy_card = use(4, 0.55, others={1: 0.6, 5: 0.4, 6: 0.3})

@@ -21,8 +21,8 @@ MAX_INSTANCES = 32
 class Limit(StrEnum):
     """What keeps a step from carrying more."""
 
-    INSTANCE = "instance"  # a thread of an instance uses all of a CPU
-    CPU = "cpu"  # the CPU of an instance is full, by more than the instance
+    INSTANCE = "instance"  # an instance, or a thread of it, uses all of a CPU
+    CPU = "cpu"  # the CPU of an instance is full, and others have a part of it
     MACHINE = "machine"  # all CPUs of a router are full
     LINK = "link"  # no CPU is full
 
@@ -88,15 +88,24 @@ def full(step: Step, near: End, far: End) -> Full:
         number = max(step.instances, key=lambda k: use.threads.get(k, 0.0))
         if use.threads.get(number, 0.0) >= FULL:
             return Full(Limit.INSTANCE, end.name, f"instance {number}")
+        foreign = foreign_load(end, use)
+        for number, cpu in _pinned(step, end):  # its threads share the CPU, so none of them has all of it
+            alone = [other for _, other in _pinned(step, end)].count(cpu) == 1
+            if alone and use.busy.get(cpu, 0.0) >= FULL and foreign.get(cpu, 0.0) < FOREIGN:
+                return Full(Limit.INSTANCE, end.name, f"instance {number}")
     crowded = [(end, use) for end, use in ((near, step.near), (far, step.far)) if _machine_is_full(use)]
     if crowded:
         return Full(Limit.MACHINE, crowded[0][0].name, "every CPU")
     for end, use in ((near, step.near), (far, step.far)):
-        for number in step.instances:
-            for cpu in end.cpus.get(number, ()) if len(end.cpus.get(number, ())) == 1 else ():
-                if use.busy.get(cpu, 0.0) >= FULL:
-                    return Full(Limit.CPU, end.name, f"CPU {cpu}")
+        for _, cpu in _pinned(step, end):
+            if use.busy.get(cpu, 0.0) >= FULL:
+                return Full(Limit.CPU, end.name, f"CPU {cpu}")
     return Full(Limit.LINK)
+
+
+def _pinned(step: Step, end: End) -> list[tuple[int, int]]:
+    """The instances of a step that have one CPU, with that."""
+    return [(k, cpus[0]) for k in step.instances if len(cpus := end.cpus.get(k, ())) == 1]
 
 
 def _machine_is_full(use: Use) -> bool:
@@ -119,7 +128,9 @@ def decide(bundle: str, configured: int, steps: Sequence[Step], near: End, far: 
     if wanted < len(last.instances):
         count = len(last.instances)
         spoken.append(f"All {count} carried {last.mbit:.0f} Mbit/s, so more than {wanted} bring nothing here.")
-    elif found.limit is Limit.INSTANCE and (more := _room(last, near, far)):
+    elif found.limit is Limit.CPU and any(better_cpus(end, use, wanted) for end, use in ((near, last.near), (far, last.far))):
+        spoken.append("Other CPUs have less of that work: change the affinity, then run this again.")
+    elif found.limit in (Limit.INSTANCE, Limit.CPU) and (more := _room(last, near, far)):
         wanted = min(MAX_INSTANCES, wanted + more)
         spoken.append(f"Both routers have CPUs with room for {more} more: configure {wanted}, then run this again.")
     lines = []
@@ -140,9 +151,9 @@ def _carried(step: Step, wanted: int) -> str:
 def _why(found: Full, wanted: int) -> str:
     match found.limit:
         case Limit.INSTANCE:
-            return f"The limit is {found.what} of {found.router}: one of its threads uses a whole CPU."
+            return f"The limit is {found.what} of {found.router}: it uses all of a CPU."
         case Limit.CPU:
-            return f"The limit is {found.what} of {found.router}, which an instance shares with other work."
+            return f"The limit is {found.what} of {found.router}, which is full: an instance shares it with other work."
         case Limit.MACHINE:
             return f"The limit is {found.router}: all its CPUs are full."
         case _:

@@ -35,7 +35,8 @@ def text(data: Mapping[str, Any]) -> str:
     if not data["commands"] and not data["remote_commands"]:
         parts.append("Nothing needs to be changed.")
     elif any(" instances " in line for line in (*data["commands"], *data["remote_commands"])):
-        parts.append("\n".join(wrap("Both routers need the same number of instances, and the identities of new ones.")))
+        more = data["instances"] > max(step["instances"] for step in data["steps"])
+        parts.append(f"Both routers need the same number of instances{', and the identities of new ones' if more else ''}.")
     return "\n\n".join(parts)
 
 
