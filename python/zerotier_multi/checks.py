@@ -152,8 +152,6 @@ def _remotes(bundle: Bundle) -> Iterable[Problem]:
                 f"{where} invite",
                 f"is for network {remote.network}, but {bundle.name} is on {min(own)}; set the same network-id on both routers",
             )
-        if not remote.prefixes:
-            yield Problem(f"{where} prefix", "is missing; set at least one prefix behind this remote")
         for prefix in remote.prefixes:
             at = f"{where} prefix {prefix}"
             if prefix in owners:

@@ -77,8 +77,6 @@ ALONE = [
      f"{P} transit prefix: there are 2 IPv4 prefixes; keep one"),
     ("remote with our own site", EXAMPLE + "remote R2 site 1",
      f"{P} remote R2 site 1 is the site of this router; set the number of the remote"),
-    ("remote without prefix", without("remote") + "\nremote R2 site 2",
-     f"{P} remote R2 prefix is missing; set at least one prefix behind this remote"),
     ("remote whose site is not known", EXAMPLE.replace("/28", "/24") + "transit subnet-length 28",
      f"{P} remote R2 site is missing; it can be inferred only in a two-host transit subnet"),
     ("two remotes on one site", EXAMPLE + "remote R3 prefix 192.0.2.0/24",

@@ -6,6 +6,7 @@ import pytest
 from tests.configuration import EXAMPLE, bundle
 from zerotier_multi import names
 from zerotier_multi.bundle_parser import parse_bundle
+from zerotier_multi.checks import check_bundle
 from zerotier_multi.cpu import Cpu
 from zerotier_multi.plan import PlanError, from_json, to_json
 from zerotier_multi.planner import best_mtu, cpu_offset, make_plan
@@ -97,6 +98,14 @@ def test_disabled_instance_remote_and_bundle_leave_nothing() -> None:
     assert plan_of(EXAMPLE + "remote R2 disable").routes == ()
     plan = plan_of(EXAMPLE + "disable")
     assert (plan.instances, plan.paths, plan.groups, plan.routes, plan.addresses) == ((), (), (), (), ())
+
+
+def test_a_remote_without_prefixes_has_paths_and_no_routes() -> None:
+    """A routing protocol over the member devices finds the way; the paths are probed all the same."""
+    text = EXAMPLE.replace("remote R2 prefix 10.0.55.2/32", "remote R2 site 2")
+    assert "remote R2 site 2" in text and check_bundle(bundle(text), GK41) == []
+    plan = plan_of(text)
+    assert (len(plan.paths), plan.routes, plan.hash_policy) == (4, (), 1)
 
 
 def test_pinning_by_hand() -> None:
