@@ -24,6 +24,13 @@ chain out {{ type filter hook output priority 0; udp sport {0} drop; }}
 chain in {{ type filter hook input priority 0; udp dport {0} drop; }}
 }}
 """
+HOST = """
+ip netns add host
+ip link add host0 type veth peer name eth0 netns host
+ip -n host link set eth0 address 02:00:00:00:00:0{0} up
+ip -n host address add 172.16.0.{0}/24 dev eth0
+ip link set host0 master br0 up
+"""
 
 
 def block(heading: str, first: str, site: int) -> str:
@@ -125,3 +132,26 @@ def test_bgp_over_all_paths_leaves_a_cut_one(sites: tuple[list[Router], list[Lan
     wait_devices(sites, MEMBERS - {"zt0p1"}, timeout=10)
     lans[0].reach(lans[1].address)
     routers[0].run(["nft", "delete", "table", "inet", "cut"])
+
+
+def test_layer_2_between_hosts_behind_two_bridges(sites: tuple[list[Router], list[Lan]]) -> None:
+    routers, _lans = sites
+    r1, r2, _r3 = routers
+    for router, far in ((r1, r2), (r2, r1)):
+        far_loopback = f"10.0.55.{far.number}"
+        router.wait(lambda r=router, to=far_loopback: r.json(["ip", "-j", "route", "show", to]), what=f"a route to {far_loopback}")
+        router.run(["sh", "-ec", block("Layer 2 across sites", "ip link", router.number)])
+        router.run(["sh", "-ec", HOST.format(router.number)])
+    # The larger ones do not fit a path, which the bridge tells the host.
+    for size in (56, 1472):
+        command = ["ip", "netns", "exec", "host", "ping", "-c1", "-W1", f"-s{size}", f"172.16.0.{r2.number}"]
+        r1.wait(lambda c=command: r1.run(c, check=False).returncode == 0, what=f"an echo of {size} bytes")
+    seen = r1.json(["ip", "-n", "host", "-j", "neigh", "show", f"172.16.0.{r2.number}"])
+    assert seen[0]["lladdr"] == "02:00:00:00:00:02", seen
+
+
+def test_a_member_device_is_taken_out_of_a_bridge(sites: tuple[list[Router], list[Lan]]) -> None:
+    r1 = sites[0][0]
+    r1.run(["ip", "link", "set", "zt0p2", "master", "br0"])
+    r1.wait(lambda: "master" not in r1.json(["ip", "-j", "link", "show", "zt0p2"])[0], what="zt0p2 without a bridge")
+    r1.wait(lambda: "made a port of bridge br0" in r1.journal("zerotier-pathd"), what="the reason in the journal")

@@ -9,6 +9,7 @@ from dataclasses import replace
 import pytest
 from tests.unit.test_pathd import BOTH, GROUP, PLAN, SIX, all_taps, bundle, settle, step
 from zerotier_multi import names
+from zerotier_multi.netlink.links import Link
 from zerotier_multi.netlink import messages
 from zerotier_multi.cpu import Cpu
 from zerotier_multi.netlink.messages import Message, attribute, nested
@@ -273,6 +274,22 @@ def test_every_kind_of_thing_that_is_changed_is_noticed() -> None:
         "device zt0p2 was set otherwise",
         "address 10.0.55.1/32 on zt0 was deleted",
     }
+
+
+def test_a_member_device_is_no_port_of_a_bridge() -> None:
+    have, repairs = settle(KernelState(links=all_taps())), Repairs()
+    look_again(repairs, have, 0.0)
+    whole = replace(have, links=dict(have.links))
+    have.links = {
+        **have.links,
+        "br0": Link(99, "br0", "bridge", 1500, True, True),
+        "zt0p2": replace(have.links["zt0p2"], master=99),
+    }
+    look_again(repairs, have, 1.0)
+    (change,) = look_again(repairs, whole, 1.1).repaired
+    assert str(change) == (
+        "device zt0p2 was made a port of bridge br0, which a routed device cannot be; use VXLAN over the bundle for layer 2"
+    )
 
 
 def test_what_we_want_otherwise_ourselves_is_no_repair() -> None:

@@ -8,7 +8,7 @@ more than a share of a CPU.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from zerotier_multi import names
@@ -16,7 +16,7 @@ from zerotier_multi.pathd.kernel.actions import Action, AddDevice, Put, PutRoute
 from zerotier_multi.pathd.kernel.desired import Desired
 from zerotier_multi.netlink.state import KernelState
 from zerotier_multi.netlink.nexthops import NextHop, NextHopGroup
-from zerotier_multi.netlink.links import Address, Neighbour
+from zerotier_multi.netlink.links import Address, Link, Neighbour
 from zerotier_multi.netlink.routes import Route
 from zerotier_multi.netlink.rules import Rule
 
@@ -178,6 +178,14 @@ def _stands(key: Key, value: object, want: Desired, have: KernelState) -> bool:
     return value in have.addresses or value in have.neighbours or value in have.rules
 
 
+def _otherwise(link: Link | None, names_of: Mapping[int, str], have: KernelState) -> str:
+    """What has become of a device. A port of a bridge loses its addresses' traffic, and ZeroTier drops what hosts send."""
+    master = have.links.get(names_of.get(link.master, "")) if link else None
+    if master and master.kind == "bridge":
+        return f"made a port of bridge {master.name}, which a routed device cannot be; use VXLAN over the bundle for layer 2"
+    return "set otherwise"
+
+
 def _change(key: Key, value: object, number: int, have: KernelState) -> Change:
     """What a thing is called, and what is found of it; ``number`` is the id that a group had."""
     names_of = {link.index: name for name, link in have.links.items()}
@@ -185,7 +193,7 @@ def _change(key: Key, value: object, number: int, have: KernelState) -> Change:
         case ("made", name):
             return Change(_bundle(str(name)), f"device {name}", "deleted")
         case ("device", name):
-            return Change(_bundle(str(name)), f"device {name}", "set otherwise")
+            return Change(_bundle(str(name)), f"device {name}", _otherwise(have.links.get(str(name)), names_of, have))
         case ("nexthop", int(number)):
             return Change(names.bundle_of_nexthop(number) or "", f"next hop {number}", _instead(number, have))
         case ("group", int(first)):
