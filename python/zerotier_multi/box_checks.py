@@ -117,6 +117,11 @@ def warnings(bundle: Bundle, facts: BoxFacts) -> list[str]:
     beyond = sorted(k for k in bundle.overrides if k > instance_count(bundle, topology))
     if beyond:
         found.append(f"{bundle.path} instance {beyond[0]}: it has no effect, because there are fewer instances")
+    for remote in bundle.remotes:
+        if not remote.prefixes and not remote.disabled:
+            found.append(
+                f"{bundle.path} remote {remote.name} prefix: none is set, so only a routing protocol leads to {remote.name}"
+            )
     if bundle.controller_free:
         for remote in bundle.remotes:
             waiting = [k for k in numbers if (known := remote.instances.get(k)) is None or known.identity is None]

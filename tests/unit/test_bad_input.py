@@ -238,6 +238,16 @@ def test_warnings() -> None:
     assert [t.partition(":")[0] for t in texts] == [f"{P} instances", f"{P} instance 8", f"{P} remote R2"]
 
 
+def test_a_remote_that_only_a_routing_protocol_leads_to_is_warned_of() -> None:
+    tree = configured(EXAMPLE)["zt0"]
+    del tree["remote"]["R2"]["prefix"]
+    assert warnings(parse_bundle("zt0", tree), BOX) == [
+        f"{P} remote R2 prefix: none is set, so only a routing protocol leads to R2"
+    ]
+    tree["remote"]["R2"]["disable"] = {}
+    assert warnings(parse_bundle("zt0", tree), BOX) == []
+
+
 @pytest.mark.parametrize(
     ("lines", "warning"),
     [
