@@ -17,12 +17,10 @@ from lab import Lab, Router
 from lab.scenario import loopback, reach, wait_paths
 from tests.lab.conftest import ROOT, new_lab
 
-SITES, INSTANCES = int(os.environ.get("SITES", "0")), 1
+SITES, INSTANCES = int(os.environ["SITES"]), 1
 ZT = "interfaces zerotier zt0"
 ANSIBLE = ROOT / "build/ansible"
 RECAP = re.compile(r"^(\S+)\s+: ok=\d+\s+changed=(\d+)\s+unreachable=(\d+)\s+failed=(\d+)", re.MULTILINE)
-
-pytestmark = pytest.mark.skipif(not SITES, reason="make test-fleet installs Ansible and says how many sites")
 
 
 def site(router: Router) -> dict[str, Any]:
