@@ -27,7 +27,9 @@ plan = '/run/zerotier-multi/zt0.json'
 templates = ['/opt/vyatta/share/vyatta-op/templates', '/usr/share/zerotier-multi/templates/op']
 op_scripts = '/usr/libexec/vyos/op_mode'
 home = '/run/zerotier-smoketest'  # of a zerotier-one, to import
-values = {'zerotier': 'zt0', 'instance': '1', 'name': 'R1', 'import': home}
+values = {
+    'zerotier': 'zt0', 'instance': '1', 'name': 'R1', 'import': home, 'benchmark': 'zt0', 'remote': 'R2', 'duration': '10',
+}  # fmt: skip
 # What README.md configures (a unit test compares)
 example = [
     'set interfaces zerotier zt0 instances 4',
@@ -57,20 +59,23 @@ def commands():
     return sorted(found)
 
 
-def call(words, program, *arguments, answer=''):
-    """Run the program of a command as op mode does; (exit status, output)."""
-    script = f'{program} {" ".join(arguments)}'
-    environment = {**os.environ, 'vyos_op_scripts_dir': op_scripts, 'PYTHONUNBUFFERED': '1'}
-    done = subprocess.run(
-        ['/bin/bash', '-c', script, 'op', *words],
-        input=answer,
+def start(words, program, *arguments):
+    """Start the program of a command as op mode does; its errors come with its output."""
+    return subprocess.Popen(
+        ['/bin/bash', '-c', f'{program} {" ".join(arguments)}', 'op', *words],
+        stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        env=environment,
-        check=False,
+        env={**os.environ, 'vyos_op_scripts_dir': op_scripts, 'PYTHONUNBUFFERED': '1'},
     )
-    return done.returncode, done.stdout
+
+
+def call(words, program, *arguments, answer=''):
+    """Run the program of a command as op mode does; (exit status, output)."""
+    with start(words, program, *arguments) as running:
+        text, _ = running.communicate(answer)
+    return running.returncode, text
 
 
 class Prompt:
@@ -153,7 +158,7 @@ class ZeroTierOpModeTest(VyOSUnitTestSHIM.TestCase):
 
     def test_01_there_are_all_kinds_of_commands(self):
         verbs = {words[0] for words, _ in commands()}
-        self.assertEqual(verbs, {'show', 'generate', 'monitor', 'reset', 'restart'})
+        self.assertEqual(verbs, {'show', 'generate', 'monitor', 'reset', 'restart', 'zerotier'})
         self.assertGreater(len(commands()), 15)
 
     def test_02_every_command_at_the_prompt(self):
@@ -228,6 +233,32 @@ class ZeroTierOpModeTest(VyOSUnitTestSHIM.TestCase):
                     status, text = call(words, program, '--raw')
                     self.assertEqual(status, 0, text)
                     self.check_fields(json.loads(text))
+
+    def test_08_a_benchmark_without_the_other_end(self):
+        self.configure()
+        for words, program in commands():
+            if words[0] == 'zerotier' and 'remote' in words:
+                with self.subTest(words=words):
+                    status, text = call(words, program)
+                    self.sound(words, text)
+                    self.assertEqual(status, 1, text)
+                    self.assertRegex(text.strip(), r'^.*\bR2\b.*$')
+
+    def test_09_a_benchmark_waits_until_it_is_stopped(self):
+        self.configure()
+        ((words, program),) = [found for found in commands() if found[0][-1] == 'server']
+        waiting = start(words, program)
+        try:
+            text = waiting.stdout.readline()
+            self.assertIn('zt0 waits on TCP port', text)
+        finally:
+            # Not this line itself, which sudo has in its arguments too
+            subprocess.run(
+                ['sudo', 'pkill', '--signal', 'INT', '--full', 'zerotier_benchmark[.]py --bundle zt0 --server'], check=False
+            )
+            text += waiting.communicate(timeout=PATIENCE)[0]
+        self.sound(words, text)
+        self.assertEqual(waiting.returncode, 130, text)
 
     def test_10_the_example_typed_at_the_prompt(self):
         prompt = Prompt()
