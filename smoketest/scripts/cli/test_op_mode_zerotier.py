@@ -252,10 +252,9 @@ class ZeroTierOpModeTest(VyOSUnitTestSHIM.TestCase):
             text = waiting.stdout.readline()
             self.assertIn('zt0 waits on TCP port', text)
         finally:
-            # Not this line itself, which sudo has in its arguments too
-            subprocess.run(
-                ['sudo', 'pkill', '--signal', 'INT', '--full', 'zerotier_benchmark[.]py --bundle zt0 --server'], check=False
-            )
+            # The program alone: sudo would pass the signal on to it a second time
+            pattern = '^[^ ]*python3 .*zerotier_benchmark.py --bundle zt0 --server'
+            subprocess.run(['sudo', 'pkill', '--signal', 'INT', '--full', pattern], check=False)
             text += waiting.communicate(timeout=PATIENCE)[0]
         self.sound(words, text)
         self.assertEqual(waiting.returncode, 130, text)
