@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from zerotier_multi import names, uplinks
+from zerotier_multi import names, networks, uplinks
 from zerotier_multi.bundle import Bundle
 from zerotier_multi.bundle_parser import PLANET_REMEDY
 from zerotier_multi.cpu import Topology, format_cpu_list
@@ -112,6 +112,7 @@ def warnings(bundle: Bundle, facts: BoxFacts) -> list[str]:
     numbers = instance_numbers(bundle, topology)
     found = uplinks.warnings(bundle, numbers, facts.devices)
     found += [f"{bundle.path} {text}" for text in _of_settings(bundle, numbers, facts)]
+    found += [f"{bundle.path} {text}" for text in networks.warnings(bundle, numbers)]
     if len(numbers) > len(topology) and bundle.affinity == "auto":
         found.append(f"{bundle.path} instances: {len(numbers)} instances share {len(topology)} CPUs")
     beyond = sorted(k for k in bundle.overrides if k > instance_count(bundle, topology))

@@ -52,6 +52,23 @@ class InstanceOverride:
     settings: tuple[Given, ...] = ()  # of local.conf
 
 
+@dataclass(frozen=True)
+class NetworkOptions:
+    """What is configured for one network: addresses on its device, and what its controller may do to this router."""
+
+    addresses: tuple[IPInterface, ...] = ()
+    allow_managed: bool = False
+    allow_global: bool = False
+    allow_default: bool = False
+    allow_dns: bool = False
+
+    @property
+    def allowed(self) -> tuple[str, ...]:
+        """The settings that let the controller do something."""
+        words = ("allow-managed", "allow-global", "allow-default", "allow-dns")
+        return tuple(word for word in words if getattr(self, word.replace("-", "_")))
+
+
 @dataclass(frozen=True, kw_only=True)
 class Bundle:
     """The parsed configuration of one ``ztN``. ``instances`` None is ``auto``, ``mtu`` None is ``auto``.
@@ -68,6 +85,8 @@ class Bundle:
     addresses: tuple[IPInterface, ...] = ()
     instances: int | None
     network_id: str | None = None
+    further_networks: tuple[str, ...] = ()  # that its only instance joins, too
+    networks: Mapping[str, NetworkOptions] = field(default_factory=dict)  # by network id
     overrides: Mapping[int, InstanceOverride] = field(default_factory=dict)
     transits: tuple[Transit, ...] = ()
     site: int | None = None

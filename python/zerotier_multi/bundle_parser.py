@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 from zerotier_multi import names, world
-from zerotier_multi.bundle import AUTO, Bundle, InstanceOverride, Remote, RemoteInstance
+from zerotier_multi.bundle import AUTO, Bundle, InstanceOverride, NetworkOptions, Remote, RemoteInstance
 from zerotier_multi.cpu import parse_cpu_list
 from zerotier_multi.definition import Definition, Node, definition
 from zerotier_multi.errors import Problem, refuse_if_any
@@ -123,6 +123,7 @@ def parse_bundle(name: str, tree: ConfigTree) -> Bundle:
         refuse_if_any([Problem(top.path, f"a bundle is named zt0 to zt{names.MAX_BUNDLE}")])
     transit, balance, health = top.level("transit"), top.level("balance"), top.level("health-check")
     resilient = balance.level("resilient")
+    joined = tuple(dict.fromkeys(top.many("network-id", network_id)))
     bundle = Bundle(
         name=name,
         disabled=top.has("disable"),
@@ -131,7 +132,9 @@ def parse_bundle(name: str, tree: ConfigTree) -> Bundle:
         mtu=top.number_or_auto("mtu"),
         addresses=top.many("address", ipaddress.ip_interface),
         instances=top.number_or_auto("instances"),
-        network_id=top.one("network-id", network_id),
+        network_id=joined[0] if joined else None,
+        further_networks=joined[1:],
+        networks=_networks(top),
         overrides={int(tag): _override(reader) for tag, reader in top.tags("instance")},
         transits=_transits(transit),
         site=transit.number("site"),
@@ -167,6 +170,24 @@ def _planet(top: _Reader) -> str | None:
     except ValueError as error:
         top.problem(f"planet {shown(text)}", f"is not a valid planet ({error}); {PLANET_REMEDY}")
     return text
+
+
+def _networks(top: _Reader) -> dict[str, NetworkOptions]:
+    found = {}
+    for tag, reader in top.tags("network"):
+        try:
+            network = network_id(tag)
+        except ValueError:
+            top.problem(f"network {shown(tag)}", top.node("network").remedy)
+            continue
+        found[network] = NetworkOptions(
+            addresses=reader.many("address", ipaddress.ip_interface),
+            allow_managed=reader.has("allow-managed"),
+            allow_global=reader.has("allow-global"),
+            allow_default=reader.has("allow-default"),
+            allow_dns=reader.has("allow-dns"),
+        )
+    return found
 
 
 def _override(reader: _Reader) -> InstanceOverride:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import ipaddress
 from collections.abc import Iterable, Mapping, Sequence
 
-from zerotier_multi import bonding, names, uplinks
+from zerotier_multi import bonding, names, networks, uplinks
 from zerotier_multi.bundle import Bundle, Remote
 from zerotier_multi.cpu import Topology
 from zerotier_multi.errors import Problem
@@ -31,6 +31,7 @@ def check_bundle(bundle: Bundle, topology: Topology) -> list[Problem]:
         *_vrf(bundle),
         *_weights(bundle, numbers),
         *_networks(bundle, numbers),
+        *networks.problems(bundle, numbers, instance_count(bundle, topology)),
         *_ports(bundle, numbers),
         *_settings(bundle),
         *uplinks.problems(bundle, numbers),

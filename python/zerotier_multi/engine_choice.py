@@ -13,6 +13,7 @@ from pathlib import PurePath
 
 from zerotier_multi.bundle import AUTO, Bundle
 from zerotier_multi.errors import Problem
+from zerotier_multi.networks import wants_managed
 
 ZTNODE, ZEROTIER_ONE = "ztnode", "zerotier-one"
 MAX_LISTEN = 32  # addresses of one instance that ztnode binds (settings.h: MAX_BINDS)
@@ -57,8 +58,9 @@ def has_socket(program: str) -> bool:
 def _own_controller(bundle: Bundle, own: OwnAddresses) -> Iterable[str]:
     if bundle.controller_free:
         return
-    if bundle.network_id and bundle.network_id[:10] in own:
-        yield f"network-id {bundle.network_id}"
+    for network in (bundle.network_id, *bundle.further_networks):
+        if network and network[:10] in own:
+            yield f"network-id {network}"
     for k, override in sorted(bundle.overrides.items()):
         if override.network_id and override.network_id[:10] in own:
             yield f"instance {k} network-id {override.network_id}"
@@ -79,6 +81,7 @@ def _many_prefixes(bundle: Bundle, own: OwnAddresses) -> Iterable[str]:
 
 NEEDS: tuple[Need, ...] = (
     Need(_own_controller, "has no controller and this router itself is the controller of that network"),
+    Need(lambda bundle, own: wants_managed(bundle), "sets no addresses and routes of a controller"),
     Need(_many_listen_addresses, f"binds at most {MAX_LISTEN} addresses"),
     Need(_many_prefixes, f"keeps at most {MAX_PREFIXES} prefixes off the underlay"),
 )

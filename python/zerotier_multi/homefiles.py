@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from zerotier_multi.engine_choice import follows_addresses
 from zerotier_multi.identity import PublicIdentity
 from zerotier_multi.local_conf import local_conf, make_conf
-from zerotier_multi.plan import InstancePlan, Plan
+from zerotier_multi.plan import InstancePlan, NetworkPlan, Plan
 from zerotier_multi.planet import (
     is_our_moon,
     is_our_network_config,
@@ -29,8 +29,6 @@ from zerotier_multi.world import is_newer
 # without it was put there by hand, or is what the core keeps of the public roots.
 PLANET_MARK = "planet.configured"
 
-_MANAGED_OFF = b"allowManaged=0\nallowGlobal=0\nallowDefault=0\nallowDNS=0\n"
-
 
 @dataclass(frozen=True)
 class HomeFiles:
@@ -44,6 +42,17 @@ class HomeFiles:
 def network_marker(instance: InstancePlan) -> str:
     """The file of a home that has an instance join its network."""
     return f"networks.d/{instance.network_id}.conf"
+
+
+def _network_settings(network: NetworkPlan) -> bytes:
+    """``networks.d/<nwid>.local.conf``: what a controller may do to this router, nothing unless it is allowed."""
+    allowed = {
+        "allowManaged": network.allow_managed,
+        "allowGlobal": network.allow_global,
+        "allowDefault": network.allow_default,
+        "allowDNS": network.allow_dns,
+    }
+    return "".join(f"{key}={int(value)}\n" for key, value in allowed.items()).encode()
 
 
 def network_config(plan: Plan, instance: InstancePlan, own: PublicIdentity) -> bytes:
@@ -65,6 +74,8 @@ def _restart_digest(plan: Plan, instance: InstancePlan, files: HomeFiles) -> str
         instance.source_interface or "",
         *instance.listen,
         json.dumps(conf, sort_keys=True),
+        # Nobody takes these from a device where a controller may set others, but it goes with the process.
+        *(a for n in instance.joined if n.allow_managed for a in (n.device, *instance.transit, *n.addresses)),
     ]
     digest = hashlib.sha256("\0".join(start).encode())
     for name, content in sorted({**files.have, **files.create, "local.conf": b""}.items()):
@@ -81,12 +92,12 @@ def home_files(
 
     Raises ValueError when it is needed and absent.
     """
-    network = f"networks.d/{instance.network_id}"
     have = {
         "local.conf": local_conf(plan, instance, addresses).encode(),
-        "devicemap": f"{instance.network_id}={instance.device}\n".encode(),
-        f"{network}.local.conf": _MANAGED_OFF,
+        "devicemap": "".join(f"{network.network_id}={network.device}\n" for network in instance.joined).encode(),
     }
+    for network in instance.joined:
+        have[f"networks.d/{network.network_id}.local.conf"] = _network_settings(network)
     create: dict[str, bytes] = {}
     if plan.controller_free:
         if own is None:
@@ -104,7 +115,8 @@ def home_files(
             given = base64.b64decode(plan.planet)
             have[PLANET_MARK] = hashlib.sha256(given).hexdigest().encode() + b"\n"
             have["planet"] = given
-        create[network_marker(instance)] = b""  # an empty file joins; what the controller sends is kept in it
+        for network in instance.joined:  # an empty file joins; what the controller sends is kept in it
+            create[f"networks.d/{network.network_id}.conf"] = b""
     files = HomeFiles(have, create)
     return replace(files, restart_digest=_restart_digest(plan, instance, files))
 

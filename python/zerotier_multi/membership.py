@@ -82,6 +82,19 @@ def member(
     )  # fmt: skip
 
 
+def further_member(
+    plan: Plan, instance: InstancePlan, network: str, status: str | None, online: bool, node: str | None
+) -> Member | None:
+    """Where an instance stands on a further network, which has no paths of ours.
+
+    None where ``status`` is not known, and where it reaches no root: that is told of its own network.
+    """
+    found = word(status, online, ())
+    if found in (None, NetworkState.NO_ROOT):
+        return None
+    return Member(plan.bundle, instance.number, network, instance.port, node, found)
+
+
 def cause(member: Member) -> str:
     """Why nothing passes over an instance: a short sentence."""
     node = member.node or "its node"

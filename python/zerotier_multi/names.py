@@ -33,7 +33,7 @@ NEXTHOP_ID_MASK = 0xFF000000
 
 REMOTE_RE = re.compile(r"[a-zA-Z0-9][-_.a-zA-Z0-9]{0,62}")  # a name of another router, as in the definition
 BUNDLE_RE = re.compile(r"zt(0|[1-9][0-9]{0,2})")
-_DEVICE_RE = re.compile(rf"({BUNDLE_RE.pattern})(p[1-9][0-9]?)?")
+_DEVICE_RE = re.compile(rf"({BUNDLE_RE.pattern})(p[1-9][0-9]?|n[0-9a-f]{{8}})?")
 
 
 def bundle_number(bundle: str) -> int:
@@ -47,6 +47,14 @@ def bundle_number(bundle: str) -> int:
 def member_device(bundle: str, instance: int) -> str:
     """Name of the TAP of an instance, e.g. ``zt0p2``; it begins with ``zt`` so that no instance binds to it."""
     return f"{bundle}p{instance}"
+
+
+def network_device(bundle: str, network: str) -> str:
+    """Name of the TAP of a further network, e.g. ``zt0n1c000002``: the end of its id, because names have 15 characters.
+
+    The number of a network at its controller is in the last six digits; the two before are the controller's.
+    """
+    return f"{bundle}n{network[-8:]}"
 
 
 def is_our_device(device: str) -> bool:

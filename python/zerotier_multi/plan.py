@@ -28,6 +28,19 @@ class SettingPlan:
 
 
 @dataclass(frozen=True)
+class NetworkPlan:
+    """A network that an instance joins: its TAP, the addresses that are configured for it, and what its controller may do."""
+
+    network_id: str
+    device: str
+    addresses: tuple[str, ...] = ()  # with length, beside those of the transit
+    allow_managed: bool = False
+    allow_global: bool = False
+    allow_default: bool = False
+    allow_dns: bool = False
+
+
+@dataclass(frozen=True)
 class InstancePlan:
     """One process: where it lives, what it runs, its TAP and its addresses in the transit subnets."""
 
@@ -44,6 +57,17 @@ class InstancePlan:
     source_interface: str | None = None  # the only device of the underlay; a plan of an earlier version has no word on it
     gateways: tuple[str, ...] = ()  # of its uplink, at most one of each family; empty: as the router knows them
     settings: tuple[SettingPlan, ...] = ()  # of local.conf, as configured
+    networks: tuple[NetworkPlan, ...] = ()  # all of them, its own first; a plan of an earlier version has no word on it
+
+    @property
+    def joined(self) -> tuple[NetworkPlan, ...]:
+        """All its networks, its own first."""
+        return self.networks or (NetworkPlan(self.network_id, self.device),)
+
+    @property
+    def devices(self) -> tuple[str, ...]:
+        """The TAPs of all its networks."""
+        return tuple(network.device for network in self.joined)
 
     @property
     def ports(self) -> tuple[int, ...]:

@@ -10,6 +10,7 @@ from zerotier_multi import names
 from zerotier_multi.bundle import AUTO, Bundle, Remote
 from zerotier_multi.cpu import Topology, performance_cores, place, placement_order
 from zerotier_multi.identity import mac_on_network
+from zerotier_multi.networks import network_plans
 from zerotier_multi.plan import GroupPlan, HealthPlan, InstancePlan, PathPlan, PeerPlan, Plan, RoutePlan, SettingPlan
 from zerotier_multi.transit import IPAddress, IPNetwork
 
@@ -116,6 +117,7 @@ def _instance(bundle: Bundle, number: int, engine: str, cpus: tuple[int, ...]) -
         source_interface=bundle.override(number).source_interface,
         gateways=tuple(str(a) for a in bundle.override(number).gateways),
         settings=_settings(bundle, number),
+        networks=network_plans(bundle, number),
     )
 
 
@@ -193,6 +195,7 @@ def _blacklist(bundle: Bundle, remotes: Sequence[Remote]) -> tuple[str, ...]:
     """
     prefixes: list[IPNetwork] = [t.prefix for t in bundle.transits]
     prefixes += [a.network for a in bundle.addresses]
+    prefixes += [a.network for options in bundle.networks.values() for a in options.addresses]
     prefixes += [p for remote in remotes for p in remote.prefixes if p.prefixlen == p.max_prefixlen]
     endpoints = {e.address for r in remotes for known in r.instances.values() for e in known.endpoints}
     for address in endpoints:

@@ -133,3 +133,37 @@ def test_from_no_root_to_traffic_and_on_without_the_controller(two: list[Router]
     made.stop()
     reach(r2, loopback(r2), loopback(r1))
     assert paths_up(r1) == paths_up(r2) == 2 and words(r1) == ["up", "up"]
+
+
+def test_one_instance_on_two_networks(two: list[Router], made: Controller) -> None:
+    """The further network has a device of its own, with the address that is configured for it."""
+    first, second = (f"{made.address}00000{n}" for n in (2, 3))
+    further = f"zt0n{second[-8:]}"
+    made.start()
+    for network in (first, second):
+        made.add_network(network, NETWORK_MTU)
+    for router in two:
+        base = "set interfaces zerotier zt0"
+        lines = [
+            "instances 1", f"network-id {first}", f"network-id {second}", f"planet {planet_text(made)}", f"engine {Path(ENGINE).name}",
+            f"network {first} address 10.147.17.{router.number}/24", f"network {second} address 10.20.0.{router.number}/24",
+        ]  # fmt: skip
+        router.must_configure("\n".join(["delete interfaces zerotier zt0", *(f"{base} {line}" for line in lines)]))
+    for router in two:
+
+        def waiting(r: Router = router) -> list[dict[str, Any]]:
+            found = raw(r)["to_authorize"]
+            return found if len(found) == 2 else []
+
+        for entry in router.wait(waiting, timeout=40, what="two networks that wait for authorization"):
+            for node in entry["nodes"]:
+                made.authorize(entry["network"], node)
+    r1 = two[0]
+    for device, address in (("zt0p1", "10.147.17.2"), (further, "10.20.0.2")):
+        ping = ["ping", "-c1", "-W1", "-I", device, address]
+        r1.wait(lambda p=ping: r1.run(p, check=False).returncode == 0, timeout=40, what=f"an answer of {address} over {device}")
+    entry = raw(r1)
+    assert (entry["state"], entry["networks"], entry["warnings"]) == ("up", [first, second], [])
+    assert [(n["device"], n["network_state"]) for n in entry["instances"][0]["further_networks"]] == [(further, "up")]
+    r1.must_configure(f"delete interfaces zerotier zt0 network {second}\ndelete interfaces zerotier zt0 network-id {second}")
+    r1.wait(lambda: r1.run(["ip", "link", "show", further], check=False).returncode != 0, what=f"{further} is gone")

@@ -25,6 +25,7 @@ def without(word: str) -> str:
     return "\n".join(line for line in EXAMPLE.splitlines() if not line.startswith(word))
 
 
+ONE = EXAMPLE.replace("instances 4", "instances 1")
 POLICY = "custom-policy fast base-policy active-backup\n"
 ALONE = [
     ("a secondary port that is another's", EXAMPLE + "secondary port 9996",
@@ -57,6 +58,35 @@ ALONE = [
      f"{P} custom-policy fast links eth0 failover-to eth1 is not another link of this policy; set one of them"),
     ("bonding by way of TCP", EXAMPLE + "bonding-policy broadcast\nforce-tcp-relay",
      f"{P} force-tcp-relay conflicts with bonding, which needs UDP; delete one of them"),
+    ("a further network of several instances", EXAMPLE + "network-id 8056c2e21c000002",
+     f"{P} network-id 8056c2e21c000002 is a further network, which only a bundle of one instance can join, but there are 4; "
+     "set instance K network-id, or use another bundle"),
+    ("a further network without a controller", ONE + "network-id 8056c2e21c000002\ncontroller-free",
+     f"{P} network-id 8056c2e21c000002 is a further network, which needs a controller; keep one network-id in controller-free mode"),
+    ("several networks and one of the instance's own", ONE + "network-id 8056c2e21c000002\ninstance 1 network-id 8056c2e21c000003",
+     f"{P} instance 1 network-id 8056c2e21c000003 conflicts with several network-id; delete it"),
+    ("two networks with one device name", ONE + "network-id 8056c2e21c000002\nnetwork-id 9056c2e21c000002",
+     f"{P} network-id 9056c2e21c000002 would have device zt0n1c000002, as 8056c2e21c000002 has; put one of them on another bundle"),
+    ("too many networks", ONE + "".join(f"network-id 8056c2e21c0001{n:02x}\n" for n in range(64)),
+     f"{P} network-id 8056c2e21c000100 is one of 65 networks, more than 64; delete some"),
+    ("a network that is not joined", EXAMPLE + "network 8056c2e21c000009 allow-managed",
+     f"{P} network 8056c2e21c000009 is a network of no instance; set network-id 8056c2e21c000009 or delete it"),
+    ("managed by no controller", ONE + "controller-free\nnetwork 8056c2e21c000001 allow-managed",
+     f"{P} network 8056c2e21c000001 allow-managed needs a controller, which controller-free mode has not; delete one of them"),
+    ("managed in a VRF", EXAMPLE + "vrf red\nnetwork 8056c2e21c000001 allow-managed",
+     f"{P} network 8056c2e21c000001 allow-managed conflicts with vrf red, because the engine puts the routes of a controller into "
+     "the main table; delete one of them"),
+    ("a default route that nobody manages", EXAMPLE + "network 8056c2e21c000001 allow-default",
+     f"{P} network 8056c2e21c000001 allow-default is for what a controller manages; set allow-managed too"),
+    ("public addresses that nobody manages", EXAMPLE + "network 8056C2E21C000001 allow-global",
+     f"{P} network 8056c2e21c000001 allow-global is for what a controller manages; set allow-managed too"),
+    ("one address for four devices", EXAMPLE + "network 8056c2e21c000001 address 10.147.17.5/24",
+     f"{P} network 8056c2e21c000001 address 10.147.17.5/24 would be on 4 instances; use transit prefix, which gives each "
+     "instance its own"),
+    ("an address twice", ONE + "network 8056c2e21c000001 address 10.0.55.1/24",
+     f"{P} network 8056c2e21c000001 address 10.0.55.1/24 is also address 10.0.55.1/32; keep it in one place"),
+    ("an address in the transit", ONE + "network 8056c2e21c000001 address 10.14.0.9/24",
+     f"{P} network 8056c2e21c000001 address 10.14.0.9/24 overlaps transit prefix 10.14.0.0/28; use another address"),
     ("no network id", without("network-id"),
      f"{P} network-id is missing; set the 16 hexadecimal digits of the network"),
     ("no network id for one instance", without("network-id") + "\n" + "".join(f"\ninstance {k} network-id 8056c2e21c000001" for k in (1, 2, 4)),

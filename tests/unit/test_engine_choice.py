@@ -30,6 +30,8 @@ CASES = [
     ("configured ztnode", EXAMPLE + "engine ztnode", BOTH, Choice("/sbin/ztnode")),
     ("configured zerotier-one", EXAMPLE + "engine zerotier-one", BOTH, Choice("/sbin/zerotier-one")),
     ("its own controller", CONTROLLER, BOTH, Choice("/sbin/zerotier-one", "auto: network-id 89e92ceee5000001 needs it")),
+    ("what a controller manages", EXAMPLE + "network 8056c2e21c000001 allow-managed", BOTH,
+     Choice("/sbin/zerotier-one", "auto: network 8056c2e21c000001 allow-managed needs it")),
     ("its own controller for one instance", EXAMPLE + "instance 3 network-id 89e92ceee5000002", BOTH,
      Choice("/sbin/zerotier-one", "auto: instance 3 network-id 89e92ceee5000002 needs it")),
     ("an own address without a controller", CONTROLLER + "controller-free", BOTH, Choice("/sbin/ztnode", "auto")),
@@ -54,6 +56,9 @@ REFUSED = [
     ("ztnode alone for what it has not", CONTROLLER, OURS,
      f"{P} network-id 89e92ceee5000001 needs zerotier-one, because ztnode has no controller and this router itself is "
      "the controller of that network; install zerotier-one"),
+    ("ztnode for what a controller manages", EXAMPLE + "engine ztnode\nnetwork 8056c2e21c000001 allow-dns", BOTH,
+     f"{P} network 8056c2e21c000001 allow-dns needs zerotier-one, because ztnode sets no addresses and routes of a controller; "
+     "set engine auto"),
     ("too many addresses for ztnode", LISTEN + "engine ztnode", BOTH,
      f"{P} instance 2 listen-address needs zerotier-one, because ztnode binds at most 32 addresses; set engine auto"),
     ("too many prefixes for ztnode", PREFIXES + "engine ztnode", OURS,

@@ -108,8 +108,19 @@ def test_two_networks_and_addresses_of_a_controller(tmp_path: Path) -> None:
     (path / "zerotier-one.port").write_text("9993")
     found = imported(path)
     assert f"{BASE} primary port 9993" in found
-    assert "# also joins 8056c2e21c000002: a bundle has one network; set another bundle for each" in found
-    assert f"# network {NETWORK} took addresses and routes from its controller; set address, transit and remote instead" in found
+    assert [line for line in found if " network-id " in line] == [f"{BASE} network-id {n}" for n in (NETWORK, "8056c2e21c000002")]
+    assert (
+        f"# network {NETWORK} took addresses and routes from its controller; set address, transit and remote instead, "
+        f"or network {NETWORK} allow-managed"
+    ) in found
+    commits(found)
+
+
+def test_further_networks_of_several_processes_are_named(tmp_path: Path) -> None:
+    for name in ("z1", "z2"):
+        home(tmp_path / name, networks=(NETWORK, "8056c2e21c000002"))
+    found = imported(tmp_path)
+    assert "# z1: also joins 8056c2e21c000002: several instances have one network each; set another bundle for it" in found
 
 
 NEW_UCI = f"""

@@ -38,7 +38,7 @@ def read_home(path: Path) -> Process:
     networks = sorted(match[1] for file in _listed(path / "networks.d") if (match := _NETWORK.fullmatch(file.name)))
     managed = [network for network in networks if "allowManaged=1" in _text(path / "networks.d" / f"{network}.local.conf")]
     remarks = [
-        f"network {network} took addresses and routes from its controller; set address, transit and remote instead"
+        f"network {network} took addresses and routes from its controller; set address, transit and remote instead, or network {network} allow-managed"
         for network in managed
     ]
     if list(_listed(path / "moons.d")):

@@ -79,8 +79,8 @@ def _bundle(bundle: str, processes: Sequence[Process]) -> Iterable[str]:
         where = f"{process.name}: " if len(processes) > 1 else ""
         yield from (f"# {where}{remark}" for remark in process.remarks)
         yield from (f"# {where}differs from the first process: {line}" for line in process.settings if line not in first.settings)
-        if process.networks[1:]:
-            yield f"# {where}also joins {', '.join(process.networks[1:])}: a bundle has one network; set another bundle for each"
+        if process.networks[1:] and len(numbered) > 1:
+            yield f"# {where}also joins {', '.join(process.networks[1:])}: several instances have one network each; set another bundle for it"
     yield "# Still to set: transit prefix and site, address, remotes; see docs/vyos.md"
     for k, process in numbered:
         if process.home:
@@ -92,7 +92,9 @@ def _bundle(bundle: str, processes: Sequence[Process]) -> Iterable[str]:
 def _networks(base: str, numbered: Sequence[tuple[int, Process]]) -> Iterable[str]:
     joined = {process.networks[0] for _k, process in numbered if process.networks}
     if len(joined) == 1:
-        yield f"{base} network-id {shlex.quote(next(iter(joined)))}"
+        first = numbered[0][1].networks
+        for network in first if len(numbered) == 1 else first[:1]:
+            yield f"{base} network-id {shlex.quote(network)}"
         return
     for k, process in numbered:
         yield (

@@ -62,7 +62,8 @@ def _carried_out(plan: Plan) -> tuple[list[Action], Names, dict[str, str]]:
 
 def _bare(plan: Plan) -> KernelState:
     mtu = _ENGINE_MTU if plan.mtu else best_mtu(_ENGINE_MTU)
-    links = [Link(2 + i.number, i.device, "tun", mtu, False, True) for i in plan.instances]
+    members = [device for i in plan.instances for device in i.devices]
+    links = [Link(2 + n, device, "tun", mtu, False, True) for n, device in enumerate(members, start=1)]
     if plan.vrf:
         links.append(Link(1, plan.vrf, "vrf", 65536, True, True, table=_SOME_TABLE))
     return KernelState(links={link.name: link for link in links})

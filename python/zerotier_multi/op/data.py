@@ -49,7 +49,7 @@ def bundle(snapshot: Snapshot, plan: Plan) -> Data:
         "adjust_mss": [{"family": f, "mss": mss} for f, mss in zip((4, 6), plan.adjust_mss, strict=True)],
         "controller_free": plan.controller_free,
         "private_roots": bool(plan.planet),
-        "networks": list(dict.fromkeys(i.network_id for i in plan.instances)),
+        "networks": list(dict.fromkeys(network.network_id for i in plan.instances for network in i.joined)),
         "engine": plan.instances[0].engine if plan.instances else None,
         "engine_reason": plan.engine_reason or None,
         "resilient": snapshot.pathd.get("resilient") if snapshot.pathd else None,
@@ -100,9 +100,12 @@ def bundle_entry(snapshot: Snapshot, plan: Plan) -> Data:
     """What both the summary and the detailed form tell of a bundle."""
     states = [path_state(snapshot, plan, path) for path in plan.paths]
     running = [i for i in plan.instances if instance_state(snapshot, plan, i) == BundleState.UP]
+    state = bundle_state(plan, states, bool(unrouted(snapshot, plan)))
+    if is_plain_member(plan) and running:
+        state = BundleState.UP if len(running) == len(plan.instances) else BundleState.DEGRADED
     return {
         "bundle": plan.bundle,
-        "state": bundle_state(plan, states, bool(unrouted(snapshot, plan))),
+        "state": state,
         "instances_up": len(running),
         "instances_total": len(plan.instances),
         "paths_up": states.count(PathState.UP),
@@ -132,6 +135,12 @@ def bundle_state(plan: Plan, states: list[str], unrouted: bool = False) -> str:
     if not plan.instances:
         return BundleState.DISABLED
     return states_of(states, unrouted) or BundleState.DOWN
+
+
+def is_plain_member(plan: Plan) -> bool:
+    """Whether a bundle has no paths on purpose: its addresses are those of its networks, and no remote is configured."""
+    networks = [network for i in plan.instances for network in i.joined]
+    return not plan.paths and any(network.addresses or network.allow_managed for network in networks)
 
 
 def _bundle_rate(snapshot: Snapshot, plan: Plan, counter: str, factor: int) -> int | None:
@@ -175,12 +184,43 @@ def member_of(snapshot: Snapshot, plan: Plan, instance: InstancePlan) -> Member 
         return None
     states = [(path.remote, path_state(snapshot, plan, path)) for path in plan.paths if path.instance == instance.number]
     status = membership.network_status(answer.networks, instance.network_id)
-    node = snapshot.nodes.get(instance.unit) or answer.status.get("address")
+    node = _node(snapshot, instance)
     return membership.member(plan, instance, status, bool(answer.status.get("online")), node, states)
 
 
 def _members(snapshot: Snapshot, plan: Plan) -> list[Member]:
-    return [member for instance in plan.instances if (member := member_of(snapshot, plan, instance))]
+    own = [member for instance in plan.instances if (member := member_of(snapshot, plan, instance))]
+    return own + [member for instance in plan.instances for member in _further_members(snapshot, plan, instance)]
+
+
+def _further_members(snapshot: Snapshot, plan: Plan, instance: InstancePlan) -> list[Member]:
+    """Where an instance stands on the further networks that it joins."""
+    answer = snapshot.answer(instance)
+    node, online = _node(snapshot, instance), bool((answer.status or {}).get("online"))
+    found = [
+        membership.further_member(plan, instance, network, membership.network_status(answer.networks, network), online, node)
+        for network in (n.network_id for n in instance.joined[1:])
+    ]
+    return [member for member in found if member]
+
+
+def _node(snapshot: Snapshot, instance: InstancePlan) -> str | None:
+    """The node of an instance, as its home or else its API has it."""
+    return snapshot.nodes.get(instance.unit) or (snapshot.answer(instance).status or {}).get("address")
+
+
+def _further_networks(snapshot: Snapshot, plan: Plan, instance: InstancePlan) -> list[Data]:
+    words = {member.network: member.word for member in _further_members(snapshot, plan, instance)}
+    return [
+        {
+            "network": network.network_id,
+            "network_state": words.get(network.network_id),
+            "network_status": membership.network_status(snapshot.answer(instance).networks, network.network_id),
+            "device": network.device,
+            "device_present": network.device in snapshot.kernel.links,
+        }
+        for network in instance.joined[1:]
+    ]
 
 
 def _to_authorize(snapshot: Snapshot, plan: Plan) -> list[Data]:
@@ -202,10 +242,11 @@ def instance_entry(snapshot: Snapshot, plan: Plan, instance: InstancePlan) -> Da
         "unit": instance.unit,
         "unit_state": unit.active,
         "answers": answer.status is not None,
-        "node": snapshot.nodes.get(instance.unit) or status.get("address"),
+        "node": _node(snapshot, instance),
         "version": status.get("version"),
         "engine": instance.engine,
         "network": instance.network_id,
+        "further_networks": _further_networks(snapshot, plan, instance),
         "port": instance.port,
         "cpus": process.cpus if process else format_cpu_list(instance.cpus) or None,
         "cpu_percent": None if percent is None else round(percent, 1),
@@ -336,7 +377,7 @@ def bundle_warnings(snapshot: Snapshot, plan: Plan) -> list[str]:
     told = (snapshot.pathd or {}).get("bundles", {}).get(plan.bundle, {})
     found += [f"{plan.bundle}: {fault}" for fault in told.get("endpoint_faults", [])]
     found += [f"packets for {prefix} do not go over {plan.bundle}: {why}" for prefix, why in unrouted(snapshot, plan).items()]
-    if plan.instances and not plan.paths:
+    if plan.instances and not plan.paths and not is_plain_member(plan):
         found.append(f"{plan.bundle} has no path: {_why_no_path(plan)}")
     return found
 

@@ -122,7 +122,7 @@ class Watcher:
         return _Slow(units, units[names.PATHD_UNIT], answers, nodes, tuple(broken), obstacles)
 
     def _sample(self, units: Mapping[str, UnitState]) -> Sample:
-        devices = [*(i.device for i in self._instances), *(plan.bundle for plan in self._plans)]
+        devices = [*(device for i in self._instances for device in i.devices), *(plan.bundle for plan in self._plans)]
         processes = {i.unit: read_process(units[i.unit].pid) for i in self._instances if units[i.unit].pid}
         counters = {device: read_counters(device) for device in devices}
         return Sample(

@@ -24,7 +24,8 @@ def interfaces_data(snapshot: Snapshot) -> Data:
 
 def _devices(snapshot: Snapshot, plan: Plan) -> list[Data]:
     first = _device(snapshot, plan, plan.bundle, None)
-    return [first, *(_device(snapshot, plan, i.device, i.number) for i in plan.instances)]
+    members = [(network, i) for i in plan.instances for network in i.joined]
+    return [first, *(_device(snapshot, plan, network.device, i.number, network.network_id) for network, i in members)]
 
 
 def _device_state(plan: Plan, link: Link | None) -> str:
@@ -33,13 +34,14 @@ def _device_state(plan: Plan, link: Link | None) -> str:
     return link_state(link.up, link.carrier)
 
 
-def _device(snapshot: Snapshot, plan: Plan, name: str, instance: int | None) -> Data:
+def _device(snapshot: Snapshot, plan: Plan, name: str, instance: int | None, network: str | None = None) -> Data:
     link, counters = snapshot.kernel.links.get(name), snapshot.last.counters.get(name, Counters())
     own = sorted(a.interface for a in snapshot.kernel.addresses if link and a.index == link.index)
     return {
         "interface": name,
         "bundle": plan.bundle,
         "instance": instance,
+        "network": network,
         "description": plan.description if instance is None else "",
         "state": _device_state(plan, link),
         "index": link.index if link else None,
@@ -72,7 +74,10 @@ def interfaces_text(data: Data, detail: bool, statistics: bool, colour: bool) ->
 
 
 def _role(entry: Data) -> str:
-    return "loopback addresses" if entry["instance"] is None else f"instance {entry['bundle']}/{entry['instance']}"
+    if entry["instance"] is None:
+        return "loopback addresses"
+    further = f", network {entry['network']}" if entry["interface"].startswith(f"{entry['bundle']}n") else ""
+    return f"instance {entry['bundle']}/{entry['instance']}{further}"
 
 
 def _interface(entry: Data, colour: bool) -> str:

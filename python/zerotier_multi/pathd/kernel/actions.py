@@ -158,7 +158,7 @@ def _prune(want: Desired, have: KernelState) -> Iterable[Action]:
     managed = _managed_indexes(want, have)
     yield from (Remove(n) for n in sorted(have.neighbours - want.neighbours, key=_order) if n.index in managed)
     for address in sorted(have.addresses - want.addresses, key=_order):
-        if address.index in managed and not _from_the_kernel(address):
+        if address.index in managed - want.managed and not _from_the_kernel(address):
             yield Remove(address)
     for name, link in sorted(have.links.items()):
         if link.group == names.DEVICE_GROUP and name not in want.own_devices:

@@ -42,6 +42,7 @@ class Desired:
 
     own_devices: set[str] = field(default_factory=set)
     devices: dict[str, DeviceState] = field(default_factory=dict)
+    managed: set[int] = field(default_factory=set)  # ifindexes of devices on which a controller may set addresses, too
     addresses: set[Address] = field(default_factory=set)
     neighbours: set[Neighbour] = field(default_factory=set)
     ready: dict[int, NextHop] = field(default_factory=dict)  # of every path that the kernel would take one for
@@ -127,20 +128,23 @@ def _bundle(want: Desired, plan: Plan, observed: KernelState, rp_filter_all: str
         return
     if plan.vrf is not None:
         # Also for devices to come, so that their first packet is tracked in the right zone.
-        want.zones |= dict.fromkeys([plan.bundle, *(i.device for i in plan.instances)], vrf[1])
+        want.zones |= dict.fromkeys([plan.bundle, *(device for i in plan.instances for device in i.devices)], vrf[1])
     # A disabled bundle keeps its device, down and without addresses, as other interfaces of the router do.
     want.own_devices.add(plan.bundle)
     want.devices[plan.bundle] = DeviceState(plan.bundle, bool(plan.instances), plan.mtu or 1500, vrf[0], plan.description)
     own = observed.links.get(plan.bundle)
     if own:
         want.addresses |= {Address(own.index, a) for a in plan.addresses}
-    for instance in plan.instances:
-        link = observed.links.get(instance.device)
+    for instance, network in ((i, n) for i in plan.instances for n in i.joined):
+        device, transit = network.device, instance.transit if network.device == instance.device else ()
+        link = observed.links.get(device)
         if link is None or link.kind != "tun":
             continue
-        want.devices[instance.device] = DeviceState(instance.device, True, plan.mtu or best_mtu(link.mtu), vrf[0])
-        want.addresses |= {Address(link.index, a) for a in instance.transit}
-        want.sysctls |= member_sysctls(instance.device, rp_filter_all)
+        want.devices[device] = DeviceState(device, True, plan.mtu or best_mtu(link.mtu), vrf[0])
+        want.addresses |= {Address(link.index, a) for a in (*transit, *network.addresses)}
+        want.sysctls |= member_sysctls(device, rp_filter_all)
+        if network.allow_managed:
+            want.managed.add(link.index)
     for path in plan.paths:
         link = observed.links.get(path.device)
         if link and path.lladdr:

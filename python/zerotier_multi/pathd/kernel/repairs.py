@@ -7,6 +7,7 @@ more than a share of a CPU.
 
 from __future__ import annotations
 
+import re
 from collections import deque
 from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -216,4 +217,4 @@ def _instead(number: int, have: KernelState) -> str:
 
 def _bundle(device: str) -> str:
     """The bundle that a device belongs to; empty for one of others, such as an uplink."""
-    return device.partition("p")[0] if names.is_our_device(device) else ""
+    return re.split("[pn]", device)[0] if names.is_our_device(device) else ""

@@ -20,7 +20,8 @@ def chains(plans: Iterable[Plan], devices: Mapping[str, DeviceState]) -> str:
     """The chains that ``plans`` want, as text for nft; empty when they want none. ``devices`` tell the MTUs."""
     found, jumps = [], []
     for plan in plans:
-        mtus = [mtu for i in plan.instances if i.device in devices and (mtu := devices[i.device].mtu)]
+        members = [device for i in plan.instances for device in i.devices if device in devices]
+        mtus = [mtu for device in members if (mtu := devices[device].mtu)]
         values = zip((4, 6), plan.adjust_mss, strict=True)
         rules = [rule for family, value in values for rule in _rules(family, value, min(mtus, default=None))]
         if not plan.instances or not rules:
@@ -28,12 +29,18 @@ def chains(plans: Iterable[Plan], devices: Mapping[str, DeviceState]) -> str:
         found.append(f" chain {plan.bundle} {{\n" + "".join(f"  {rule}\n" for rule in rules) + " }\n")
         # In a VRF the device that a packet came in by is the VRF's; its own is the slave device.
         ways = ("oifname", "meta sdifname" if plan.vrf else "iifname")
-        jumps += [f'  {way} "{plan.bundle}p*" jump {plan.bundle}\n' for way in ways]
+        jumps += [f'  {way} "{name}" jump {plan.bundle}\n' for name in device_patterns(plan) for way in ways]
     if not found:
         return ""
     head = "  type filter hook forward priority mangle\n  meta l4proto != tcp accept\n"
     head += "  tcp flags & (syn | rst) != syn accept\n"
     return f"{''.join(found)} chain forward {{\n{head}{''.join(jumps)} }}\n"
+
+
+def device_patterns(plan: Plan) -> list[str]:
+    """Names of nft for the member devices of a bundle; those of further networks only where there are some."""
+    further = any(len(instance.joined) > 1 for instance in plan.instances)
+    return [f"{plan.bundle}p*", *([f"{plan.bundle}n*"] if further else [])]
 
 
 def _rules(family: int, value: str | int, mtu: int | None) -> list[str]:

@@ -12,10 +12,18 @@ from __future__ import annotations
 import ipaddress
 from collections.abc import Iterable
 
+from zerotier_multi.pathd.nftables.mss import device_patterns
 from zerotier_multi.plan import Plan
 from zerotier_multi.netlink.links import Address
 
 _CHAIN = "own-sources"
+
+
+def _of_devices(plan: Plan) -> Iterable[str]:
+    """Addresses of the member devices that are configured."""
+    for instance in plan.instances:
+        yield from instance.transit
+        yield from (address for network in instance.joined for address in network.addresses)
 
 
 def chains(plans: Iterable[Plan], local: Iterable[Address]) -> str:
@@ -27,7 +35,7 @@ def chains(plans: Iterable[Plan], local: Iterable[Address]) -> str:
     if not running:
         return ""
     # Those of the plans whether they stand or not, or every restart of an instance would change the table.
-    planned = (text for plan in running for text in (*plan.addresses, *(t for i in plan.instances for t in i.transit)))
+    planned = (text for plan in running for text in (*plan.addresses, *_of_devices(plan)))
     own = {ipaddress.ip_interface(text).ip for text in (*planned, *(address.interface for address in local))}
     rules = ["ip saddr 127.0.0.0/8 drop", "ip6 saddr ::ffff:0:0/96 drop"]
     for version, word in ((4, "ip"), (6, "ip6")):
@@ -35,5 +43,5 @@ def chains(plans: Iterable[Plan], local: Iterable[Address]) -> str:
             rules.append(f"{word} saddr {{ {listed} }} drop")
     chain = f" chain {_CHAIN} {{\n" + "".join(f"  {rule}\n" for rule in rules) + " }\n"
     head = "  type filter hook prerouting priority raw\n"
-    jumps = "".join(f'  iifname "{plan.bundle}p*" jump {_CHAIN}\n' for plan in running)
+    jumps = "".join(f'  iifname "{name}" jump {_CHAIN}\n' for plan in running for name in device_patterns(plan))
     return f"{chain} chain prerouting {{\n{head}{jumps} }}\n"
