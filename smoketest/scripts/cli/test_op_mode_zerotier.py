@@ -14,6 +14,7 @@ import select
 import shutil
 import signal
 import subprocess
+import tempfile
 import time
 import unittest
 
@@ -26,10 +27,8 @@ plan = '/run/zerotier-multi/zt0.json'
 # VyOS's own, where the nodes are known to it; the package's, which they are copies of, on Debian
 templates = ['/opt/vyatta/share/vyatta-op/templates', '/usr/share/zerotier-multi/templates/op']
 op_scripts = '/usr/libexec/vyos/op_mode'
-home = '/run/zerotier-smoketest'  # of a zerotier-one, to import
-values = {
-    'zerotier': 'zt0', 'instance': '1', 'name': 'R1', 'import': home, 'benchmark': 'zt0', 'remote': 'R2', 'duration': '10',
-}  # fmt: skip
+# What is typed where a command wants a value; 'import' is the home of a zerotier-one, made by setUpClass
+values = {'zerotier': 'zt0', 'instance': '1', 'name': 'R1', 'benchmark': 'zt0', 'remote': 'R2', 'duration': '10'}
 # What README.md configures (a unit test compares)
 example = [
     'set interfaces zerotier zt0 instances 4',
@@ -125,13 +124,15 @@ class ZeroTierOpModeTest(VyOSUnitTestSHIM.TestCase):
         # The tests may run on a live router: what is configured comes back at the end
         cls.cli_delete(cls, base_path)
         cls.cli_commit(cls)
-        os.makedirs(f'{home}/networks.d', exist_ok=True)
-        with open(f'{home}/networks.d/8056c2e21c000001.conf', 'w'):
+        # VyOS runs its tests as a user
+        values['import'] = tempfile.mkdtemp(prefix='zerotier-')
+        os.mkdir(f'{values["import"]}/networks.d')
+        with open(f'{values["import"]}/networks.d/8056c2e21c000001.conf', 'w'):
             pass
 
     @classmethod
     def tearDownClass(cls):
-        shutil.rmtree(home)
+        shutil.rmtree(values['import'])
         super().tearDownClass()
 
     def tearDown(self):
