@@ -20,7 +20,7 @@ from zerotier_multi.bundle_parser import parse_bundle
 from zerotier_multi.checks import check_bundle, check_together
 from zerotier_multi.engine import IdentityError, generate_identities
 from zerotier_multi.engine_choice import Choice, choose_engine
-from zerotier_multi.errors import ConfigProblems, refuse_if_any
+from zerotier_multi.errors import ConfigProblems, plain, refuse_if_any
 from zerotier_multi.facts import device_addresses, read_facts
 from zerotier_multi.files import write_atomic
 from zerotier_multi.homefiles import HomeFiles
@@ -35,6 +35,9 @@ from zerotier_multi.units import dropin
 
 class CommitError(RuntimeError):
     """The router could not follow a good configuration; the text is one sentence."""
+
+    def __init__(self, text: str):
+        super().__init__(plain(text))
 
 
 @dataclass(frozen=True)
@@ -65,7 +68,7 @@ def check(name: str, bundles: Mapping[str, Mapping[str, Any]]) -> Change:
     choice = choose_engine(bundle, facts.engines, facts.own_addresses) or Choice("")  # none: a disabled bundle
     offset = cpu_offset(bundle, known, topology)
     plan = make_plan(bundle, topology, choice.program, offset, choice.reason, facts.planet)
-    return Change(name, plan, tuple(warnings(bundle, facts)))
+    return Change(name, plan, tuple(plain(text) for text in warnings(bundle, facts)))
 
 
 def _parse_other(name: str, tree: Mapping[str, Any]) -> Bundle | None:

@@ -9,6 +9,12 @@ from dataclasses import dataclass
 _VERB = re.compile(r"(is|has|does|cannot|needs|requires|overlaps|conflicts|would) ")
 
 
+def plain(text: str) -> str:
+    """The text in ASCII: vyos-configd sends bytes but counts characters, so VyOS cuts the end off any other
+    (vyos-1x: src/services/vyos-configd, ``send_result``)."""
+    return text.encode("ascii", "backslashreplace").decode()
+
+
 @dataclass(frozen=True)
 class Problem:
     """One reason to refuse a commit.
@@ -30,7 +36,7 @@ class ConfigProblems(Exception):
 
     def __init__(self, problems: Iterable[Problem]):
         self.problems = tuple(problems)
-        super().__init__("\n".join(str(p) for p in self.problems))
+        super().__init__(plain("\n".join(str(p) for p in self.problems)))
 
 
 def refuse_if_any(problems: Iterable[Problem]) -> None:

@@ -33,7 +33,7 @@ class NamedEndpoint:
 
 def shown(value: str) -> str:
     """A value as an error shows it: a long one is cut, because it may be a key; what a terminal would act on is not in it."""
-    cut = value if len(value) <= 60 else f"{value[:12]}…"
+    cut = value if len(value) <= 60 else f"{value[:12]}..."
     return "".join(char if char.isprintable() else "?" for char in cut)
 
 

@@ -118,7 +118,7 @@ def test_noise_is_refused_and_nothing_else_happens() -> None:
     [
         (
             encode(invite())[:-5],
-            f"{P} remote R2 invite {encode(invite())[:12]}… is not a whole invite; paste the line of 'show zerotier ztN invite' again",
+            f"{P} remote R2 invite {encode(invite())[:12]}... is not a whole invite; paste the line of 'show zerotier ztN invite' again",
         ),
         ("A" * 20, f"{P} remote R2 invite {'A' * 20} is not a whole invite; paste the line of 'show zerotier ztN invite' again"),
     ],
