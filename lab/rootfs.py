@@ -18,7 +18,7 @@ from lab.host import debian_sources
 from lab.process import run
 
 PACKAGES = (
-    "systemd", "systemd-sysv", "dbus", "iproute2", "procps", "frr", "python3", "python3-lxml", "python3-systemd",
+    "systemd", "systemd-sysv", "dbus", "iproute2", "procps", "frr", "python3", "python3-cryptography", "python3-lxml", "python3-systemd",
     "iperf3", "tcpdump", "nftables", "iputils-ping", "ethtool", "jq", "curl", "libjansson4", "libmicrohttpd12",
     "libstdc++6", "util-linux", "kmod", "adduser", "bash", "less", "login", "python3-prompt-toolkit", "sudo",
     "isc-dhcp-client",

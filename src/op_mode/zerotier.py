@@ -5,7 +5,7 @@ import sys
 import typing
 
 import vyos.opmode
-from zerotier_multi.op import actions, api, errors
+from zerotier_multi.op import actions, api, archives, errors
 
 _KINDS = {
     errors.NotConfigured: vyos.opmode.UnconfiguredSubsystem,
@@ -97,6 +97,17 @@ def generate_identity(raw: bool):
 def generate_import(raw: bool, path: str):
     """Set lines for what runs ZeroTier elsewhere"""
     return _ask(api.imported, raw, path)
+
+
+def generate_archive(raw: bool, path: str, bundle: typing.Optional[str], passphrase_file: typing.Optional[str]):
+    """Write identities to an encrypted file"""
+    found = _ask(archives.write_archive, path, bundle, passphrase_file)
+    return found if raw else archives.archive_text(found)
+
+
+def add_archive(path: str, bundle: typing.Optional[str], passphrase_file: typing.Optional[str], replace: bool):
+    """Read identities from an encrypted file"""
+    _ask(archives.read_archive, path, bundle, passphrase_file, replace)
 
 
 if __name__ == '__main__':

@@ -189,7 +189,7 @@ def new_identity() -> dict[str, Any]:
     for left in places.glob(f"{_HOME}*"):  # of one that was killed
         if (pid := left.name.removeprefix(_HOME).partition(".")[0]).isdecimal() and not is_running(int(pid)):
             shutil.rmtree(left, ignore_errors=True)
-    with _ends_in_order(), tempfile.TemporaryDirectory(prefix=f"{_HOME}{os.getpid()}.", dir=places) as home:
+    with ends_in_order(), tempfile.TemporaryDirectory(prefix=f"{_HOME}{os.getpid()}.", dir=places) as home:
         try:
             public = generate_identity(program, Path(home))
             secret = (Path(home) / "identity.secret").read_text("ascii").strip()
@@ -199,7 +199,7 @@ def new_identity() -> dict[str, Any]:
 
 
 @contextmanager
-def _ends_in_order() -> Iterator[None]:
+def ends_in_order() -> Iterator[None]:
     """TERM and HUP end the program by way of its cleaning up."""
 
     def leave(number: int, _frame: FrameType | None) -> None:

@@ -27,8 +27,10 @@ plan = '/run/zerotier-multi/zt0.json'
 # VyOS's own, where the nodes are known to it; the package's, which they are copies of, on Debian
 templates = ['/opt/vyatta/share/vyatta-op/templates', '/usr/share/zerotier-multi/templates/op']
 op_scripts = '/usr/libexec/vyos/op_mode'
-# What is typed where a command wants a value; 'import' is the home of a zerotier-one, made by setUpClass
-values = {'zerotier': 'zt0', 'instance': '1', 'name': 'R1', 'benchmark': 'zt0', 'remote': 'R2', 'duration': '10'}
+# What is typed where a command wants a value; setUpClass adds 'import', the home of a zerotier-one, and files beside it
+values = {
+    'zerotier': 'zt0', 'instance': '1', 'name': 'R1', 'benchmark': 'zt0', 'remote': 'R2', 'duration': '10', 'interface': 'zt0',
+}  # fmt: skip
 # What README.md configures (a unit test compares)
 example = [
     'set interfaces zerotier zt0 instances 4',
@@ -126,6 +128,7 @@ class ZeroTierOpModeTest(VyOSUnitTestSHIM.TestCase):
         cls.cli_commit(cls)
         # VyOS runs its tests as a user
         values['import'] = tempfile.mkdtemp(prefix='zerotier-')
+        values.update({name: f'{values["import"]}/{name}' for name in ('archive', 'passphrase-file')})
         os.mkdir(f'{values["import"]}/networks.d')
         with open(f'{values["import"]}/networks.d/8056c2e21c000001.conf', 'w'):
             pass
@@ -159,13 +162,13 @@ class ZeroTierOpModeTest(VyOSUnitTestSHIM.TestCase):
 
     def test_01_there_are_all_kinds_of_commands(self):
         verbs = {words[0] for words, _ in commands()}
-        self.assertEqual(verbs, {'show', 'generate', 'monitor', 'reset', 'restart', 'zerotier'})
+        self.assertEqual(verbs, {'show', 'generate', 'import', 'monitor', 'reset', 'restart', 'zerotier'})
         self.assertGreater(len(commands()), 15)
 
     def test_02_every_command_at_the_prompt(self):
         self.configure()
         for words, program in commands():
-            if words[0] in ('show', 'generate', 'restart'):
+            if words[0] in ('show', 'generate', 'restart') and 'archive' not in words:
                 with self.subTest(words=words):
                     text = self.op_mode(words)
                     self.sound(words, text or '')
@@ -175,7 +178,7 @@ class ZeroTierOpModeTest(VyOSUnitTestSHIM.TestCase):
     def test_03_every_command_as_data(self):
         self.configure()
         for words, program in commands():
-            if words[0] in ('show', 'generate'):
+            if words[0] in ('show', 'generate') and 'archive' not in words:
                 with self.subTest(words=words):
                     status, text = call(words, program, '--raw')
                     self.sound(words, text)
@@ -218,6 +221,8 @@ class ZeroTierOpModeTest(VyOSUnitTestSHIM.TestCase):
         for words, program in commands():
             named = ['zt7' if word == 'zt0' else word for word in words]
             if 'zt7' in named:
+                if words[0] == 'import':
+                    continue  # it reads the file first: test_11
                 for arguments in ([], ['--raw']) if words[0] == 'show' else ([],):
                     with self.subTest(words=named, arguments=arguments):
                         status, text = call(named, program, *arguments)
@@ -228,7 +233,7 @@ class ZeroTierOpModeTest(VyOSUnitTestSHIM.TestCase):
 
     def test_07_nothing_is_configured(self):
         for words, program in commands():
-            if words[0] in ('show', 'generate') and 'zt0' not in words:
+            if words[0] in ('show', 'generate') and not {'zt0', 'archive'} & set(words):
                 with self.subTest(words=words):
                     self.sound(words, self.op_mode(words) or '')
                     status, text = call(words, program, '--raw')
@@ -287,6 +292,38 @@ class ZeroTierOpModeTest(VyOSUnitTestSHIM.TestCase):
             cls = type(self)
             cls._session = None
             cls._session = ConfigSession(os.getpid())
+
+    def test_11_an_archive_is_written_and_read(self):
+        self.configure()
+        passphrase, archive = 'correct horse battery', values['archive']
+        with open(values['passphrase-file'], 'w') as file:
+            file.write(passphrase + '\n')
+        found = [(words, program) for words, program in commands() if 'archive' in words]
+        for words, program in (f for f in found if f[0][0] == 'generate'):
+            with self.subTest(words=words):
+                status, text = call(words, program, '--raw', answer=passphrase + '\n')
+                self.sound(words, text)
+                self.assertEqual(status, 0, text)
+                self.check_fields(json.loads(text))
+                self.assertEqual(len(json.loads(text)['identities']) >= 2, True, text)
+                self.assertEqual(os.stat(archive).st_mode & 0o777, 0o600)
+                status, text = call(words, program, answer=passphrase + '\n')
+                self.assertEqual(status, 1, text)
+                self.assertIn('is not overwritten', text)
+                os.remove(archive)
+        words, program = found[0]
+        call(words, program, answer=passphrase + '\n')
+        for words, program in (f for f in found if f[0][0] == 'import'):
+            with self.subTest(words=words):
+                status, text = call(words, program, answer=passphrase + '\n')
+                self.sound(words, text)
+                self.assertEqual(status, 0, text)
+                self.assertIn('zt0/1 was already node', text)
+                named = ['zt7' if word == 'zt0' else word for word in words]
+                if named != words:
+                    status, text = call(named, program, answer=passphrase + '\n')
+                    self.assertEqual((status, len(text.splitlines())), (1, 1), text)
+                    self.assertIn('zt7', text)
 
 
 if __name__ == '__main__':

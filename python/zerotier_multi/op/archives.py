@@ -1,0 +1,333 @@
+"""``generate zerotier archive`` and ``import zerotier archive``: homes to one encrypted file, and back on another box."""
+
+from __future__ import annotations
+
+import datetime
+import getpass
+import os
+import socket
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack, suppress
+from pathlib import Path
+from typing import Any
+
+from zerotier_multi import names, systemd
+from zerotier_multi.archive import (
+    LIMIT,
+    SHORTEST,
+    Archive,
+    ArchiveProblem,
+    Home,
+    Homes,
+    foreign,
+    is_archived,
+    pack,
+    seal,
+    unpack,
+    unseal,
+)
+from zerotier_multi.commit import Change, CommitError, apply, generate
+from zerotier_multi.files import aside, clear_unfinished, sync
+from zerotier_multi.homefiles import PLANET_MARK
+from zerotier_multi.homes import make_home, own_identity
+from zerotier_multi.op.actions import ends_in_order
+from zerotier_multi.op.data import SCHEMA
+from zerotier_multi.op.errors import NotConfigured, Unavailable, WrongValue
+from zerotier_multi.op.gather import require_root
+from zerotier_multi.pathd.control import PathdError
+from zerotier_multi.plan import Plan
+from zerotier_multi.planet import is_our_moon, is_our_network_config, is_our_planet
+from zerotier_multi.plans import published_plans
+from zerotier_multi.restarts import drain
+from zerotier_multi.values import shown
+
+_MADE_AGAIN = {"planet": is_our_planet, "moons.d": is_our_moon, "networks.d": is_our_network_config}
+_PASSPHRASE_LIMIT = 1024  # characters
+
+Say = Callable[[str], None]
+
+
+def _tell(sentence: str) -> None:
+    print(sentence, flush=True)
+
+
+# -- out
+
+
+def write_archive(path: str, bundle: str | None, passphrase_file: str | None) -> dict[str, Any]:
+    """Write the homes of all bundles, or of one, to a new file (0600); what is in it, without secrets.
+
+    Raises :class:`~zerotier_multi.op.errors.OpError` kinds, and leaves no file then.
+    """
+    require_root()
+    target = _path(path)
+    homes = _homes_on_disk(bundle)
+    if target.exists() or target.is_symlink():
+        raise WrongValue(f"{target} already exists and is not overwritten; name another file")
+    if not target.parent.is_dir():
+        raise WrongValue(f"{target} cannot be written because {target.parent} is not a directory")
+    passphrase = _passphrase(passphrase_file, twice=True)
+    if len(passphrase) < SHORTEST:
+        raise WrongValue(f"the passphrase has {len(passphrase)} characters; use at least {SHORTEST}")
+    created = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+    archive = Archive(socket.gethostname(), created, homes)
+    try:
+        sealed = seal(pack(archive), passphrase.encode(), os.urandom(16), os.urandom(12))
+    except MemoryError:
+        raise Unavailable(_MEMORY) from None
+    if len(sealed) > LIMIT:
+        raise Unavailable(
+            f"{target} was not written because the homes are larger than {LIMIT >> 20} MiB; archive one interface at a time"
+        )
+    _write_new(target, sealed)
+    return {"schema": SCHEMA, "file": str(target), "created": created, "identities": _identities(archive)}
+
+
+_MEMORY = "128 MiB of free memory are needed to make the key out of the passphrase; try again when less is running"
+
+
+def archive_text(data: Mapping[str, Any]) -> str:
+    """What was written, for a person."""
+    lines = [f"{i['bundle']}/{i['instance']} is node {i['node']}." for i in data["identities"]]
+    return "\n".join(
+        [
+            *lines,
+            f"{data['file']} has these identities, encrypted. Keep it and its passphrase apart, and use them on one router at a time.",
+            f"It has no configuration; keep config.boot too. On the new router: import zerotier archive {data['file']}",
+        ]
+    )
+
+
+def _identities(archive: Archive) -> list[dict[str, Any]]:
+    return [{"bundle": b, "instance": n, "node": archive.node((b, n))} for b, n in sorted(archive.homes)]
+
+
+def _path(path: str) -> Path:
+    if not path or "\0" in path or not path.isprintable():
+        raise WrongValue(f"{shown(path)} is not a file name")
+    return Path(os.path.abspath(path))
+
+
+def _homes_on_disk(bundle: str | None) -> Homes:
+    """All homes with an identity, or those of one bundle. A bundle that was deleted has its homes still."""
+    found: dict[tuple[str, int], Home] = {}
+    for place in sorted(names.HOME_ROOT.glob("zt*/*")):
+        name, number = place.parent.name, place.name
+        if names.BUNDLE_RE.fullmatch(name) and number.isascii() and number.isdecimal() and bundle in (None, name):
+            home = _read_home(place)
+            if home:
+                found[name, int(number)] = home
+    if not found:
+        asked = f"interfaces zerotier {shown(bundle)} has" if bundle is not None else "this router has"
+        raise NotConfigured(f"{asked} no identity in {names.HOME_ROOT} yet, so there is nothing to archive")
+    return found
+
+
+def _read_home(home: Path) -> Home:
+    """What an archive has of a home; empty where there is no identity. Raises :class:`Unavailable`."""
+    try:
+        if own_identity(home) is None:
+            return {}
+        marked = (home / PLANET_MARK).exists()
+        paths = [p for p in sorted(home.rglob("*")) if is_archived(str(p.relative_to(home))) and p.is_file() and not p.is_symlink()]
+        contents = {str(p.relative_to(home)): p.read_bytes() for p in paths}
+    except ValueError:
+        raise Unavailable(
+            f"the identity in {home} is corrupt, so it cannot be archived; restore it from a backup, or move {home} away"
+        ) from None
+    except OSError as error:
+        raise Unavailable(f"{error.filename} cannot be read ({error.strerror}), so nothing was archived") from None
+    return {name: content for name, content in contents.items() if not _is_made_again(name, content, marked)}
+
+
+def _is_made_again(name: str, content: bytes, planet_marked: bool) -> bool:
+    """Whether a commit makes a file out of the configuration."""
+    ours = _MADE_AGAIN.get(name.partition("/")[0])
+    return bool(ours and ours(content)) or (name == "planet" and planet_marked)
+
+
+def _write_new(path: Path, content: bytes) -> None:
+    """Write a file that did not exist, whole or not at all. It is the caller's own, where sudo says who that is."""
+    try:
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        raise Unavailable(f"{path} cannot be written ({error.strerror})") from None
+    with ends_in_order():
+        try:
+            with os.fdopen(descriptor, "wb") as file:
+                with suppress(OSError, KeyError, ValueError):  # a stick with FAT knows no owners
+                    os.fchown(descriptor, int(os.environ["SUDO_UID"]), int(os.environ["SUDO_GID"]))
+                file.write(content)
+                file.flush()
+                os.fsync(descriptor)
+            sync(path.parent)
+        except BaseException as error:
+            path.unlink(missing_ok=True)
+            if isinstance(error, OSError):
+                raise Unavailable(f"{path} cannot be written ({error.strerror}); nothing is left of it") from None
+            raise
+
+
+# -- the passphrase
+
+
+def _passphrase(file: str | None, twice: bool) -> str:
+    """What a person types, unseen; the first line of a file, or of a standard input that is not a terminal."""
+    if file is not None:
+        return _first_line_of(_path(file))
+    if not sys.stdin.isatty():
+        return _usable(sys.stdin.readline(_PASSPHRASE_LIMIT + 1), "the standard input")
+    try:
+        first = getpass.getpass("Passphrase of the archive: ")
+        if twice and getpass.getpass("The same again: ") != first:
+            raise WrongValue("the two passphrases differ, so nothing was written")
+    except (EOFError, KeyboardInterrupt):
+        print()
+        raise WrongValue("no passphrase was given, so nothing was changed") from None
+    return _usable(first, "the terminal")
+
+
+def _first_line_of(path: Path) -> str:
+    try:
+        with path.open(encoding="utf-8") as opened:
+            return _usable(opened.readline(_PASSPHRASE_LIMIT + 1), str(path))
+    except UnicodeDecodeError:
+        raise WrongValue(f"{path} has no text in its first line, so it gives no passphrase") from None
+    except OSError as error:
+        raise WrongValue(f"{path} cannot be read ({error.strerror}), so it gives no passphrase") from None
+
+
+def _usable(line: str, source: str) -> str:
+    passphrase = line.rstrip("\r\n")
+    if not passphrase:
+        raise WrongValue(f"{source} gives no passphrase; type one, pass it on the standard input, or use passphrase-file")
+    if len(passphrase) > _PASSPHRASE_LIMIT:
+        raise WrongValue(f"the passphrase of {source} is longer than {_PASSPHRASE_LIMIT} characters")
+    try:
+        passphrase.encode()
+    except UnicodeEncodeError:
+        raise WrongValue(f"the passphrase of {source} is not text") from None
+    return passphrase
+
+
+# -- in
+
+
+def read_archive(path: str, bundle: str | None, passphrase_file: str | None, replace: bool, say: Say = _tell) -> None:
+    """Bring homes of an archive to this router, all of them or those of one bundle, and restart what uses them.
+
+    Everything is checked and lies on the disk before the first file of a home is replaced. ``replace`` allows it to take
+    the place of other identities, which are lost then. Raises :class:`~zerotier_multi.op.errors.OpError` kinds.
+    """
+    require_root()
+    source = _path(path)
+    content = _read(source)
+    if bundle is not None and not names.BUNDLE_RE.fullmatch(bundle):
+        raise WrongValue(f"{shown(bundle)} is not a bundle name, use zt0 to zt{names.MAX_BUNDLE}")
+    archive = _open(source, content, _passphrase(passphrase_file, twice=False))
+    homes = {place: home for place, home in archive.homes.items() if bundle in (None, place[0])}
+    if not homes:
+        has = ", ".join(sorted({b for b, _n in archive.homes})) or "nothing"
+        raise WrongValue(f"{source} has no identity of {shown(bundle or 'any bundle')}; it has: {has}")
+    due = [place for place in sorted(homes) if _node_now(place) != archive.identity(place)]
+    others = [place for place in due if _node_now(place) is not None]
+    if others and not replace:
+        first = others[0]
+        raise WrongValue(
+            f"{first[0]}/{first[1]} has another identity than in {source}, so nothing was changed; to lose its own for that of the "
+            f"archive, use: import zerotier archive {source} replace"
+        )
+    _put({place: homes[place] for place in homes}, due)
+    for name, number in sorted(homes):
+        verb = "is" if (name, number) in due else "was already"
+        say(f"{name}/{number} {verb} node {archive.node((name, number))}, from router {archive.router}, {archive.created}.")
+    known = {plan.bundle for plan in published_plans()}
+    for name in sorted({b for b, _n in homes} - known):
+        say(f"{name} is not configured yet; its identities are used by its first commit.")
+    say("A router that has the same identities must not run any more.")
+
+
+def _read(path: Path) -> bytes:
+    try:
+        with path.open("rb") as file:
+            content = file.read(LIMIT + 1)
+    except OSError as error:
+        raise WrongValue(f"{path} cannot be read ({error.strerror})") from None
+    if fault := foreign(content):
+        raise WrongValue(f"{path} {fault}")
+    return content
+
+
+def _open(path: Path, content: bytes, passphrase: str) -> Archive:
+    try:
+        return unpack(unseal(content, passphrase.encode()))
+    except ArchiveProblem as problem:
+        raise WrongValue(f"{path} {problem}") from None
+    except MemoryError:
+        raise Unavailable(_MEMORY) from None
+
+
+def _node_now(place: tuple[str, int]) -> object:
+    """The identity of a home; None where it has none. One that cannot be read is not the archive's."""
+    try:
+        return own_identity(names.home(*place))
+    except (OSError, ValueError):
+        return "unreadable"
+
+
+def _put(homes: Homes, due: Sequence[tuple[str, int]]) -> None:
+    """Write all files aside, then stop what uses them, give them their names, and start it again."""
+    plans = [plan for plan in published_plans() if any(place[0] == plan.bundle for place in due)]
+    with ends_in_order(), ExitStack() as staged:
+        try:
+            ready = [pair for place in due for pair in _stage(names.home(*place), homes[place], staged)]
+        except OSError as error:
+            raise Unavailable(f"{error.filename} cannot be written ({error.strerror}), so nothing was changed") from None
+        try:
+            _stop(plans, due)
+            for temporary, path in ready:
+                os.replace(temporary, path)
+            for place in due:
+                home = names.home(*place)
+                (home / "identity.public").unlink(missing_ok=True)  # of the identity before; the engine writes it again
+                sync(home)
+            for plan in plans:
+                change = Change(plan.bundle, plan)
+                generate(change)
+                apply(change)
+        except (systemd.SystemdError, CommitError, OSError) as error:
+            raise Unavailable(
+                f"not all identities of {', '.join(p.bundle for p in plans)} could be replaced: {error}; repeat the command"
+            ) from None
+
+
+def _stop(plans: Sequence[Plan], due: Sequence[tuple[str, int]]) -> None:
+    for plan in plans:
+        instances = [i for i in plan.instances if (plan.bundle, i.number) in due]
+        with suppress(PathdError):  # they stop all the same; the commit's steps start the daemon
+            drain(instances)
+        if instances:
+            systemd.stop(*(i.unit for i in instances))
+
+
+def _stage(home: Path, files: Home, staged: ExitStack) -> list[tuple[Path, Path]]:
+    """Write files beside those that they become; the identity comes last, a home that has it is complete."""
+    make_home(home)
+    ready = []
+    for name in sorted(files, key=lambda name: (name == "identity.secret", name)):
+        path = home / name
+        clear_unfinished(path.parent, path.name)
+        temporary = aside(path)
+        staged.callback(temporary.unlink, missing_ok=True)
+        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        with os.fdopen(descriptor, "wb") as file:
+            try:
+                file.write(files[name])
+                file.flush()
+                os.fsync(descriptor)
+            except OSError as error:
+                error.filename = str(path)
+                raise
+        ready.append((temporary, path))
+    return ready
