@@ -26,6 +26,8 @@ class BoxFacts:
     taken_ports: Mapping[int, str] = field(default_factory=dict)  # port -> who, ours left out
     foreign_nexthops: tuple[int, ...] = ()  # ids of our range that are not ours
     home_faults: Mapping[tuple[str, int], str] = field(default_factory=dict)  # (bundle, instance) -> sentence
+    nodes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # node address -> instances that have it after the commit
+    identity_faults: Mapping[int, str] = field(default_factory=dict)  # configured identities, by instance
     own_addresses: Mapping[str, str] = field(default_factory=dict)  # node address -> instance, such as zt0/2
     devices: Mapping[str, Sequence[str]] = field(default_factory=dict)  # network devices with their addresses
     planet: bytes = b""  # private roots, where there are some
@@ -74,6 +76,7 @@ def check_on_box(bundle: Bundle, facts: BoxFacts) -> list[Problem]:
         fault = facts.home_faults.get((bundle.name, k))
         if fault:
             problems.append(Problem(f"{bundle.path} instance {k}", fault))
+    problems += _identities(bundle, numbers, facts)
     for remote in bundle.remotes:
         for k, known in sorted(remote.instances.items()):
             if known.identity and known.identity.address in facts.own_addresses:
@@ -85,6 +88,19 @@ def check_on_box(bundle: Bundle, facts: BoxFacts) -> list[Problem]:
                     )
                 )
     return problems
+
+
+def _identities(bundle: Bundle, numbers: Sequence[int], facts: BoxFacts) -> Iterable[Problem]:
+    for k in numbers:
+        at = f"{bundle.path} instance {k} identity secret"
+        if k in facts.identity_faults:
+            yield Problem(at, facts.identity_faults[k])
+        elif identity := bundle.override(k).identity:
+            others = [name for name in facts.nodes.get(identity.public.address, ()) if name != f"{bundle.name}/{k}"]
+            if others:
+                yield Problem(
+                    at, f"is of node {identity.public.address}, as that of {others[0]}; give each instance its own identity"
+                )
 
 
 def _planet(bundle: Bundle, facts: BoxFacts) -> Iterable[Problem]:

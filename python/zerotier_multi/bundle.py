@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from zerotier_multi.identity import PublicIdentity
+from zerotier_multi.identity import PublicIdentity, SecretIdentity
 from zerotier_multi.settings import Given
 from zerotier_multi.transit import IPAddress, IPInterface, IPNetwork, Transit
 from zerotier_multi.values import Endpoint, NamedEndpoint
@@ -50,6 +50,7 @@ class InstanceOverride:
     source_interface: str | None = None
     gateways: tuple[IPAddress, ...] = ()
     settings: tuple[Given, ...] = ()  # of local.conf
+    identity: SecretIdentity | None = None  # None: the one of its home
 
 
 @dataclass(frozen=True)

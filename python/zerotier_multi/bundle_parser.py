@@ -11,7 +11,7 @@ from zerotier_multi.bundle import AUTO, Bundle, InstanceOverride, NetworkOptions
 from zerotier_multi.cpu import parse_cpu_list
 from zerotier_multi.definition import Definition, Node, definition
 from zerotier_multi.errors import Problem, refuse_if_any
-from zerotier_multi.identity import PublicIdentity
+from zerotier_multi.identity import PublicIdentity, SecretIdentity
 from zerotier_multi.invite import Invite, InvitedInstance, decode
 from zerotier_multi.settings import Given, given_settings
 from zerotier_multi.transit import DEFAULT_LENGTH, Transit
@@ -201,7 +201,20 @@ def _override(reader: _Reader) -> InstanceOverride:
         source_interface=reader.tree.get("source-interface"),
         gateways=reader.many("gateway", ipaddress.ip_address),
         settings=reader.settings(),
+        identity=_secret(reader.level("identity")),
     )
+
+
+def _secret(reader: _Reader) -> SecretIdentity | None:
+    """An identity; no sentence has a word of it."""
+    text: str | None = reader.tree.get("secret")
+    if text is None:
+        return None
+    try:
+        return SecretIdentity.parse(text)
+    except ValueError as error:
+        reader.problem("secret", str(error))
+        return None
 
 
 def _transits(reader: _Reader) -> tuple[Transit, ...]:

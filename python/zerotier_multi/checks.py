@@ -248,11 +248,26 @@ def _controller_free(bundle: Bundle, numbers: Sequence[int]) -> Iterable[Problem
                 yield Problem(at, f"would be the controller of network {bundle.network(k)}; choose another network-id")
 
 
+def same_identities(bundles: Sequence[Bundle], topology: Topology) -> Iterable[Problem]:
+    """Identities that the configuration gives to two instances; ZeroTier would take both for one node."""
+    users: dict[str, str] = {}
+    for bundle in bundles:
+        for k in instance_numbers(bundle, topology):
+            if identity := bundle.override(k).identity:
+                node = identity.public.address
+                if node in users:
+                    yield Problem(
+                        f"{bundle.path} instance {k} identity secret",
+                        f"is of node {node}, as that of {users[node]}; give each instance its own identity",
+                    )
+                users.setdefault(node, f"{bundle.name}/{k}")
+
+
 def check_together(bundles: Sequence[Bundle], topology: Topology) -> list[Problem]:
     """Problems between bundles."""
     running = [b for b in bundles if not b.disabled]
     numbers = {b.name: instance_numbers(b, topology) for b in running}
-    problems = list(_same_port(running, numbers))
+    problems = [*_same_port(running, numbers), *same_identities(running, topology)]
     for index, bundle in enumerate(running):
         for other in running[:index]:
             problems += _overlaps(bundle, other)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import syslog
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ from zerotier_multi import box, names, restarts, systemd
 from zerotier_multi.box_checks import check_on_box, warnings
 from zerotier_multi.bundle import Bundle
 from zerotier_multi.bundle_parser import parse_bundle
+from zerotier_multi.configured_identity import settle
 from zerotier_multi.checks import check_bundle, check_together
 from zerotier_multi.engine import IdentityError, generate_identities
 from zerotier_multi.engine_choice import Choice, choose_engine
@@ -26,6 +27,7 @@ from zerotier_multi.files import write_atomic
 from zerotier_multi.homefiles import HomeFiles
 from zerotier_multi.homes import keep_secrets, make_home, own_identity, sync_home, token_renewals
 from zerotier_multi.hosts import current_files, read_hosts
+from zerotier_multi.identity import SecretIdentity
 from zerotier_multi.pathd.control import PathdError, ask
 from zerotier_multi.plan import InstancePlan, Plan, to_json
 from zerotier_multi.planner import cpu_offset, make_plan
@@ -47,6 +49,7 @@ class Change:
     bundle: str
     plan: Plan | None
     warnings: tuple[str, ...] = ()
+    secrets: Mapping[int, SecretIdentity] = field(default_factory=dict, repr=False)  # of the configuration, by instance
 
 
 def check(name: str, bundles: Mapping[str, Mapping[str, Any]]) -> Change:
@@ -68,7 +71,8 @@ def check(name: str, bundles: Mapping[str, Mapping[str, Any]]) -> Change:
     choice = choose_engine(bundle, facts.engines, facts.own_addresses) or Choice("")  # none: a disabled bundle
     offset = cpu_offset(bundle, known, topology)
     plan = make_plan(bundle, topology, choice.program, offset, choice.reason, facts.planet)
-    return Change(name, plan, tuple(plain(text) for text in warnings(bundle, facts)))
+    secrets = {i.number: own for i in plan.instances if (own := bundle.override(i.number).identity)}
+    return Change(name, plan, tuple(plain(text) for text in warnings(bundle, facts)), secrets)
 
 
 def _parse_other(name: str, tree: Mapping[str, Any]) -> Bundle | None:
@@ -86,6 +90,9 @@ def generate(change: Change) -> None:
     try:
         for instance in change.plan.instances:
             make_home(Path(instance.home))
+            own = change.secrets.get(instance.number)
+            if own or not instance.identity:  # who has a plan alone leaves a configured one where it is
+                settle(Path(instance.home), own)
         if change.plan.controller_free and change.plan.instances:
             lacking = [Path(i.home) for i in change.plan.instances if own_identity(Path(i.home)) is None]
             generate_identities(change.plan.instances[0].engine, lacking)

@@ -84,6 +84,16 @@ def _disk_fault(home: Path) -> OSError | None:
     return None
 
 
+def address_is_valid(program: str, identity: PublicIdentity) -> bool:
+    """Whether the address of an identity is that of its key; peers talk to no other. Raises :class:`IdentityError`."""
+    command = [program, "-i", "validate", str(identity)]
+    try:
+        done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, timeout=LIMIT, check=False)
+    except (OSError, subprocess.SubprocessError) as error:
+        raise IdentityError(f"{program} could not validate the identity {identity.address}: {_reason(error, Path('/'))}") from None
+    return done.returncode == 0
+
+
 def generate_identities(program: str, homes: Iterable[Path]) -> None:
     """Make the identities of several homes at once, as many at a time as there are CPUs."""
     with ThreadPoolExecutor(max_workers=os.cpu_count()) as pool:

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
 
 from zerotier_multi import box, names, systemd, world
 from zerotier_multi.bundle import Bundle
 from zerotier_multi.box_checks import BoxFacts
+from zerotier_multi.configured_identity import coming_identity
 from zerotier_multi.cpu import Topology
+from zerotier_multi.engine import IdentityError, address_is_valid
 from zerotier_multi.engine_choice import ZEROTIER_ONE
 from zerotier_multi.homes import home_fault, own_identity
+from zerotier_multi.identity import PublicIdentity
 from zerotier_multi.planner import instance_numbers
 from zerotier_multi.plans import published_plans
 from zerotier_multi.netlink.rtnl import Rtnl
@@ -40,9 +44,49 @@ def read_facts(bundle: Bundle, topology: Topology) -> BoxFacts:
         own_addresses={
             identity.address: f"{name}/{k}"
             for (name, k), home in homes.items()
-            if (name, k) not in faults and (identity := own_identity(home))
+            if (name, k) not in faults and (identity := coming_identity(home, bundle.override(k).identity))
         },
+        nodes=_nodes(bundle, numbers) if any(bundle.override(k).identity for k in numbers) else {},
+        identity_faults=_identity_faults(bundle, numbers, engines),
     )
+
+
+def _nodes(bundle: Bundle, numbers: Iterable[int]) -> dict[str, tuple[str, ...]]:
+    """Which instances of all bundles have a node after the commit; a home that cannot be read counts for none."""
+    others = [(p.bundle, i.number, None) for p in published_plans() if p.bundle != bundle.name for i in p.instances]
+    found: dict[str, tuple[str, ...]] = {}
+    for name, k, configured in [*((bundle.name, k, bundle.override(k).identity) for k in numbers), *others]:
+        with suppress(OSError, ValueError):
+            home = names.home(name, k)
+            own = coming_identity(home, configured) if name == bundle.name else own_identity(home)
+            if own:
+                found[own.address] = (*found.get(own.address, ()), f"{name}/{k}")
+    return found
+
+
+def _identity_faults(bundle: Bundle, numbers: Iterable[int], engines: Mapping[str, str]) -> dict[int, str]:
+    """Configured identities that no peer would talk to, as the second half of a sentence; asked for new ones alone."""
+    found = {}
+    for k in numbers:
+        configured = bundle.override(k).identity
+        if configured is None or not engines or _has(names.home(bundle.name, k), configured.public):
+            continue
+        try:
+            if not address_is_valid(next(iter(engines.values())), configured.public):
+                found[k] = (
+                    f"has address {configured.public.address}, which is not that of its key; "
+                    f"give an identity as 'generate zerotier identity' prints it"
+                )
+        except IdentityError as error:
+            found[k] = f"cannot be checked ({error})"
+    return found
+
+
+def _has(home: Path, identity: PublicIdentity) -> bool:
+    try:
+        return own_identity(home) == identity
+    except (OSError, ValueError):
+        return False
 
 
 def _version_where_it_matters(bundle: Bundle, program: str | None) -> tuple[int, ...]:

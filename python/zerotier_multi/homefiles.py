@@ -73,6 +73,7 @@ def _restart_digest(plan: Plan, instance: InstancePlan, files: HomeFiles) -> str
         str(instance.port),
         instance.source_interface or "",
         *instance.listen,
+        *([instance.identity] if instance.identity else []),
         json.dumps(conf, sort_keys=True),
         # Nobody takes these from a device where a controller may set others, but it goes with the process.
         *(a for n in instance.joined if n.allow_managed for a in (n.device, *instance.transit, *n.addresses)),

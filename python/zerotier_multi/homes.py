@@ -15,7 +15,7 @@ from zerotier_multi.listener import user_name
 from zerotier_multi.units import LOCK
 
 RENEWED = "authtoken.renewed"  # how often the token was taken away; see keep_secrets
-_SECRETS = ("identity.secret", "authtoken.secret", "metricstoken.secret")
+_SECRETS = ("identity.secret", "identity.before", "authtoken.secret", "metricstoken.secret")
 _SECRET_LIMIT = 4096
 _DIRECTORIES = ("networks.d", "moons.d")
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 _PUBLIC = re.compile(r"([0-9a-f]{10}):0:([0-9a-f]{128})")
 _SECRET = re.compile(r"[0-9a-f]{10}:0:[0-9a-f]{128}:[0-9a-f]{128}")
@@ -35,6 +35,47 @@ class PublicIdentity:
     def wire(self) -> bytes:
         """Serialised form as in a planet: address, type 0, key, no private key."""
         return bytes.fromhex(self.address) + b"\0" + self.key + b"\0"
+
+
+@dataclass(frozen=True)
+class SecretIdentity:
+    """An identity with its private key, which is in no text that is made of this."""
+
+    public: PublicIdentity
+    text: str = field(repr=False)  # as in ``identity.secret``, without a newline
+
+    @classmethod
+    def parse(cls, text: str) -> SecretIdentity:
+        """Read the text form. Raises ValueError with the second half of a sentence, which never has the text.
+
+        That the address belongs to the key is left to the engine (:func:`engine.address_is_valid`), which needs long.
+        """
+        if _PUBLIC.fullmatch(text):
+            raise ValueError("is a public identity; give the secret one, as 'generate zerotier identity' prints it")
+        if not _SECRET.fullmatch(text):
+            raise ValueError("is not a secret identity; give one as 'generate zerotier identity' prints it")
+        try:
+            public = PublicIdentity.parse(":".join(text.split(":")[:3]))
+        except ValueError as error:
+            raise ValueError(f"cannot be used, because {error}; give one as 'generate zerotier identity' prints it") from None
+        if not _is_pair(public.key, bytes.fromhex(text.split(":")[3])):
+            raise ValueError(
+                "has a secret that does not belong to its public key; give one as 'generate zerotier identity' prints it"
+            )
+        return cls(public, text)
+
+
+def _is_pair(public: bytes, private: bytes) -> bool:
+    """Whether both halves, of X25519 and of Ed25519, belong together."""
+    # Loaded here, because few configurations have a secret
+    from cryptography.hazmat.primitives import serialization
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+    from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
+
+    raw = serialization.Encoding.Raw, serialization.PublicFormat.Raw
+    agreeing = X25519PrivateKey.from_private_bytes(private[:32]).public_key().public_bytes(*raw)
+    signing = Ed25519PrivateKey.from_private_bytes(private[32:]).public_key().public_bytes(*raw)
+    return bool(agreeing + signing == public)
 
 
 def secret_is_sound(text: str) -> bool:

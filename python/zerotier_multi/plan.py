@@ -57,6 +57,7 @@ class InstancePlan:
     source_interface: str | None = None  # the only device of the underlay; a plan of an earlier version has no word on it
     gateways: tuple[str, ...] = ()  # of its uplink, at most one of each family; empty: as the router knows them
     settings: tuple[SettingPlan, ...] = ()  # of local.conf, as configured
+    identity: str = ""  # the public part of the one that is configured; empty: the home's own
     networks: tuple[NetworkPlan, ...] = ()  # all of them, its own first; a plan of an earlier version has no word on it
 
     @property

@@ -117,6 +117,7 @@ def _instance(bundle: Bundle, number: int, engine: str, cpus: tuple[int, ...]) -
         source_interface=bundle.override(number).source_interface,
         gateways=tuple(str(a) for a in bundle.override(number).gateways),
         settings=_settings(bundle, number),
+        identity=str(own.public) if (own := bundle.override(number).identity) else "",
         networks=network_plans(bundle, number),
     )
 

@@ -297,6 +297,9 @@ def test_an_identity_is_made_and_its_secret_is_secret(node: Node) -> None:
     assert secret.read_text().startswith(public + ":")
     if OURS:
         assert secret.stat().st_mode & 0o777 == 0o600
+    other = f"{int(public[0], 16) ^ 1:x}{public[1:]}"
+    for identity, status in ((public, 0), (other, 1), (f"{public}0", 1), ("x", 1)):
+        assert run([node.engine, "-i", "validate", identity], check=False).returncode == status
     node.start()
     assert node.get("/status")[1]["publicIdentity"] == public
     assert node.get("/status")[1]["address"] == public[:10]

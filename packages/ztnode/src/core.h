@@ -155,6 +155,12 @@ void core_aes_init(void *aes, const unsigned char key[32]) __asm__("_ZN8ZeroTier
 void core_aes_encrypt(const void *aes, const unsigned char in[16],
                       unsigned char out[16]) __asm__("_ZNK8ZeroTier3AES11p_encryptSWEPKhPh");
 
+/* An identity, zeroed before it is read: whether its address is that of its key, which the core needs some tenths of a
+ * second for. A text with a private key would leak. */
+#define CORE_IDENTITY_SIZE 80
+int core_identity_read(void *identity, const char *text) __asm__("_ZN8ZeroTier8Identity10fromStringEPKc");
+int core_identity_valid(const void *identity) __asm__("_ZNK8ZeroTier8Identity15locallyValidateEv");
+
 /* Its packets: CORE_PACKET_MAX bytes, then their number that is in use. */
 #define CORE_PACKET_MAX 10024
 struct core_packet {

@@ -23,6 +23,15 @@ bool identity_sound(const char *text) {
 	return text[strspn(text, "\r\n \t")] == 0;
 }
 
+bool identity_valid(const char *text) {
+	const char *rest = text;
+	if (!hex_run(&rest, 10) || strncmp(rest, ":0:", 3) != 0) return false;
+	rest += 3;
+	if (!hex_run(&rest, 128) || *rest) return false;
+	_Alignas(16) unsigned char identity[2 * CORE_IDENTITY_SIZE] = {0};
+	return (core_identity_read(identity, text) & 1) && (core_identity_valid(identity) & 1);
+}
+
 bool identity_private_key(const char *secret, unsigned char key[64]) {
 	const char *digits = strrchr(secret, ':');
 	bool good = digits && strlen(digits + 1) >= 128;

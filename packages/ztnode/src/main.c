@@ -21,6 +21,7 @@ static int usage(FILE *out) {
 	fprintf(out, "Usage: ztnode [-U] [-pPORT] HOME       run a node in HOME\n"
 	             "       ztnode -i generate SECRET PUBLIC create an identity\n"
 	             "       ztnode -i getpublic SECRET       print its public part\n"
+	             "       ztnode -i validate IDENTITY      say whether a public identity is one\n"
 	             "       ztnode -v                        print the core's version, as zerotier-one does\n"
 	             "       ztnode --version | -h | --help\n"
 	             "-U is accepted for compatibility with zerotier-one: ztnode never changes its user.\n");
@@ -50,6 +51,11 @@ static int identity_tool(int count, char **arguments) {
 		return identity_generate(arguments[1], arguments[2]) ? 0 : 1;
 	}
 	if (count == 2 && strcmp(arguments[0], "getpublic") == 0) return print_public(arguments[1]);
+	if (count == 2 && strcmp(arguments[0], "validate") == 0) {
+		bool valid = identity_valid(arguments[1]);
+		puts(valid ? "it is a valid identity" : "it is not a valid public identity");
+		return valid ? 0 : 1;
+	}
 	return usage(stderr);
 }
 

@@ -121,6 +121,11 @@ def reset_identity(bundle: str, number: int | None, no_prompt: bool, say: Say = 
     having = [(i, node) for i in _chosen(plan, number) if (node := _node(i))]
     if not having:
         raise Unavailable(f"{bundle} has no identity to delete")
+    if fixed := [i for i, _node in having if i.identity]:
+        raise Unavailable(
+            f"{bundle}/{fixed[0].number} has its identity from the configuration; "
+            f"delete interfaces zerotier {bundle} instance {fixed[0].number} identity first"
+        )
     for instance, node in having:
         say(f"{bundle}/{instance.number} loses its identity, node {node}, for good.")
     say(

@@ -238,6 +238,12 @@ def read_archive(path: str, bundle: str | None, passphrase_file: str | None, rep
             f"{first[0]}/{first[1]} has another identity than in {source}, so nothing was changed; to lose its own for that of the "
             f"archive, use: import zerotier archive {source} replace"
         )
+    fixed = {(plan.bundle, i.number) for plan in published_plans() for i in plan.instances if i.identity}
+    if bound := [place for place in due if place in fixed]:
+        raise WrongValue(
+            f"{bound[0][0]}/{bound[0][1]} has another identity from the configuration, so nothing was changed; delete "
+            f"interfaces zerotier {bound[0][0]} instance {bound[0][1]} identity first"
+        )
     _put({place: homes[place] for place in homes}, due)
     for name, number in sorted(homes):
         verb = "is" if (name, number) in due else "was already"

@@ -890,6 +890,29 @@ class ZeroTierInterfaceTest(VyOSUnitTestSHIM.TestCase):
         mode = root('stat', '-c', '%a', f'{homes}/zt0/1', f'{homes}/zt0/1/identity.secret').split()
         self.assertEqual(mode, ['700', '600'])
 
+    def test_26_zerotier_identity_in_the_configuration(self):
+        self.running_example(2)
+        before = node(1)
+        made = json.loads(root('/usr/libexec/vyos/op_mode/zerotier.py', 'generate_identity', '--raw'))
+        secret = zt0 + ['instance', '1', 'identity', 'secret']
+        self.cli_set(secret + [made['secret']])
+        self.cli_commit()
+        self.eventually(lambda: node(1), made['node'])
+        self.settled([1, 2])
+        self.assertEqual(root('stat', '-c', '%a', f'{homes}/zt0/1/identity.secret').strip(), '600')
+        self.assertNotIn(made['secret'][142:], root('cat', f'{plans}/zt0.json'))
+
+        other = f'{int(made["secret"][0], 16) ^ 1:x}{made["secret"][1:]}'
+        for wrong in (other, made['public'], made['secret'][:-4] + '0000', 'x'):
+            self.cli_set(secret + [wrong])
+            self.refused('instance 1 identity secret')
+        self.cli_set(secret + [made['secret']])
+        self.cli_set(zt0 + ['instance', '2', 'identity', 'secret', made['secret']])
+        self.refused(f'is of node {made["node"]}, as that of zt0/1')
+        self.cli_delete(zt0 + ['instance'])
+        self.cli_commit()
+        self.eventually(lambda: node(1), before)
+
     # -- what is refused
 
     def test_30_zerotier_refused_at_set(self):

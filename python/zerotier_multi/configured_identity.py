@@ -1,0 +1,57 @@
+"""Identities that the configuration has, in the homes: put there, and taken back in favour of the home's own.
+
+What a home had before lies beside it, in :data:`BEFORE`, as long as the configuration has another one; so a commit that is
+rolled back is, and deleting the identity brings the earlier node back. A home that had none keeps the configured one.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from zerotier_multi.files import sync, write_atomic
+from zerotier_multi.homes import own_identity
+from zerotier_multi.identity import PublicIdentity, SecretIdentity
+
+BEFORE = "identity.before"  # the identity.secret of a home before the configuration had one; empty: there was none
+
+
+def settle(home: Path, configured: SecretIdentity | None) -> None:
+    """Have the identity in a home that it shall have (0600). Raises OSError."""
+    secret, before = home / "identity.secret", home / BEFORE
+    if configured is not None:
+        _give(secret, before, configured)
+    elif before.exists():
+        kept = before.read_bytes()
+        if kept:
+            _write(secret, kept)
+        before.unlink()
+        sync(home)
+
+
+def _give(secret: Path, before: Path, configured: SecretIdentity) -> None:
+    present = secret.read_bytes() if secret.exists() else b""
+    if present.decode("ascii", "replace").strip() == configured.text:
+        return
+    if not before.exists():
+        _write(before, present)
+    _write(secret, f"{configured.text}\n".encode())
+
+
+def _write(path: Path, content: bytes) -> None:
+    """The public part is a copy that the engine writes again."""
+    if path.name == "identity.secret":
+        path.with_name("identity.public").unlink(missing_ok=True)
+    write_atomic(path, content, 0o600)
+    sync(path)
+    sync(path.parent)
+
+
+def coming_identity(home: Path, configured: SecretIdentity | None) -> PublicIdentity | None:
+    """What :func:`settle` would leave in a home; None where it leaves none. Raises OSError, ValueError."""
+    if configured is not None:
+        return configured.public
+    try:
+        kept = (home / BEFORE).read_text("ascii")
+    except FileNotFoundError:
+        kept = ""
+    return PublicIdentity.parse(":".join(kept.strip().split(":")[:3])) if kept else own_identity(home)
