@@ -73,7 +73,8 @@ class Person:
         """Run the smoketests that the image has, each after the one before it has passed; what they print."""
         stretch = patience() * (self.edition.patience if emulated() else 1.0)
         script = f"export PYTHONUNBUFFERED=1 ZTM_PATIENCE={stretch:g}; {' && '.join(programs)}"
-        run = f"echo '{self.password}' | sudo -S -p '' sh" if self.edition.root_tests else "sh"
+        shell = "/bin/sh"  # VyOS's prompt takes "sh" for "show"
+        run = f"echo '{self.password}' | sudo -S -p '' {shell}" if self.edition.root_tests else shell
         return self.vm.console.line(
             f"{run} -c '{script}' 2>&1", self.edition.op, self.edition.test, marks=self.edition.marks, each_line=True
         )

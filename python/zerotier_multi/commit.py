@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from zerotier_multi import box, names, restarts, systemd
+from zerotier_multi import box, names, restarts, systemd, usage
 from zerotier_multi.box_checks import check_on_box, warnings
 from zerotier_multi.bundle import Bundle
 from zerotier_multi.bundle_parser import parse_bundle
@@ -134,6 +134,7 @@ def apply(change: Change) -> list[str]:
         digests = {i.unit: _digest(change.plan, i) for i in instances} if change.plan else {}
         systemd.apply_dropins({i.unit: dropin(i, digests[i.unit]) for i in instances}, gone)
         _start(change.bundle, units, digests)
+        _await_devices(instances)
         if not published_plans() and not problems:  # it still has something to take away
             systemd.stop(names.PATHD_UNIT)
     except OSError as error:
@@ -223,3 +224,28 @@ def _start(bundle: str, units: Mapping[str, InstancePlan], digests: Mapping[str,
         systemd.systemctl("start", *idle)
     if stale:
         restarts.restart(bundle, stale)
+
+
+def _await_devices(instances: Sequence[InstancePlan]) -> None:
+    """Wait until the member devices are there, as far as an instance that starts knows its network.
+
+    VyOS accepts a device in what is committed after the interfaces, ``protocols ospf`` for one, only while the device
+    exists (vyos-1x: ``verify_interface_exists``), at boot too. A network whose controller has not admitted this node yet
+    has none, and what ends or is slow is not waited for: ``show zerotier`` says what became of it.
+    """
+    devices = {
+        network.device: instance.unit
+        for instance in instances
+        for network in instance.joined
+        if _is_known(Path(instance.home, "networks.d", f"{network.network_id}.conf"))
+    }
+
+    def all_there() -> bool:
+        missing = {unit for device, unit in devices.items() if not (usage.SYSFS / device).exists()}
+        return not any(state.active == "active" for state in systemd.unit_states(sorted(missing)).values())
+
+    restarts.wait(all_there, restarts.PATIENCE)
+
+
+def _is_known(configuration: Path) -> bool:
+    return configuration.exists() and configuration.stat().st_size > 0

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from lab import Lab, LabError, Router
 from lab.scenario import loopback, member_bytes, paths_up, processes, reach, status, wait_paths
+from tests.lab.conftest import ENGINE
 
 ZT = "set interfaces zerotier zt0"
 
@@ -330,6 +332,23 @@ def test_a_second_bundle_beside_the_first(pair: list[Router]) -> None:
         router.must_configure("delete interfaces zerotier zt1")
         assert processes(router, 1) == {}
     assert [processes(r) for r in pair] == before
+
+
+def test_a_commit_ends_when_its_devices_are_there(pair: list[Router]) -> None:
+    """However slowly an engine starts: VyOS refuses ``protocols ospf interface zt1p1`` without the device, at boot too."""
+    r1 = pair[0]
+    program = r1.run(["sh", "-c", f"command -v {Path(ENGINE).name}"]).stdout.strip()
+    slow = f"mv {program} {program}.quick; printf '#!/bin/sh\\nsleep 1\\nexec {program}.quick \"$@\"\\n' >{program}; chmod 755 {program}"
+    r1.run(["sh", "-ec", slow])
+    try:
+        r1.must_configure(
+            "set interfaces zerotier zt1 network-id 8056c2e21c000002\nset interfaces zerotier zt1 instances 2\n"
+            "set interfaces zerotier zt1 controller-free\n"
+        )
+        r1.run(["test", "-e", "/sys/class/net/zt1p1", "-a", "-e", "/sys/class/net/zt1p2"])
+    finally:
+        r1.must_configure("delete interfaces zerotier zt1")
+        r1.run(["mv", f"{program}.quick", program])
 
 
 def test_deleting_the_bundle_leaves_only_the_identities(pair: list[Router]) -> None:
