@@ -149,11 +149,14 @@ class StockController:
         public = PublicIdentity.parse((home / "identity.public").read_text())
         self.address, self.planet = public.address, _planet(public)
         (home / "planet").write_bytes(self.planet)
-        settings = {"settings": {"primaryPort": PORT, "allowSecondaryPort": False, "portMappingEnabled": False}}
-        (home / "local.conf").write_text(json.dumps(settings))
         self._process: subprocess.Popen[bytes] | None = None
 
-    def start(self) -> None:
+    def start(self, manager: str | None = None) -> None:
+        """Begin to answer; hosts in the prefix ``manager`` may use the API, too."""
+        settings: dict[str, Any] = {"primaryPort": PORT, "allowSecondaryPort": False, "portMappingEnabled": False}
+        if manager:
+            settings["allowManagementFrom"] = ["127.0.0.1/32", manager]
+        (self._home / "local.conf").write_text(json.dumps({"settings": settings}))
         bound = ["ip", "netns", "exec", self._namespace, "setpriv", "--pdeathsig", "KILL"]  # it dies with us
         quiet = subprocess.DEVNULL
         self._process = subprocess.Popen(
@@ -172,8 +175,21 @@ class StockController:
         command = ["ip", "netns", "exec", self._namespace, sys.executable, "-c", _ASK.format(port=PORT), method, path, str(token)]
         return dict(json.loads(run(command, text_input=json.dumps(body or {})).stdout))
 
-    def add_network(self, network: str, mtu: int = 2800) -> None:
-        self._ask("POST", f"/controller/network/{network}", {"name": "lab", "private": True, "mtu": mtu})
+    @property
+    def token(self) -> str:
+        """What the API asks for."""
+        return (self._home / "authtoken.secret").read_text().strip()
+
+    def add_network(self, network: str, mtu: int = 2800, managed: dict[str, Any] | None = None) -> None:
+        self._ask("POST", f"/controller/network/{network}", {"name": "lab", "private": True, "mtu": mtu, **(managed or {})})
+
+    def member(self, network: str, node: str) -> dict[str, Any]:
+        """A member as the controller has it."""
+        return self._ask("GET", f"/controller/network/{network}/member/{node}")
+
+    def change_member(self, network: str, node: str, change: dict[str, Any]) -> None:
+        """Set something of a member."""
+        self._ask("POST", f"/controller/network/{network}/member/{node}", change)
 
     def members(self, network: str) -> set[str]:
         return set(self._ask("GET", f"/controller/network/{network}/member"))

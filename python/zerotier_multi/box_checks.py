@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from zerotier_multi import names, networks, uplinks
 from zerotier_multi.bundle import Bundle
 from zerotier_multi.bundle_parser import PLANET_REMEDY
+from zerotier_multi.controller import settings as controllers
 from zerotier_multi.cpu import Topology, format_cpu_list
 from zerotier_multi.engine_choice import engine_problems
 from zerotier_multi.errors import Problem
@@ -129,6 +130,7 @@ def warnings(bundle: Bundle, facts: BoxFacts) -> list[str]:
     found = uplinks.warnings(bundle, numbers, facts.devices)
     found += [f"{bundle.path} {text}" for text in _of_settings(bundle, numbers, facts)]
     found += [f"{bundle.path} {text}" for text in networks.warnings(bundle, numbers)]
+    found += [f"{bundle.path} {text}" for text in controllers.warnings(bundle.controller)]
     if len(numbers) > len(topology) and bundle.affinity == "auto":
         found.append(f"{bundle.path} instances: {len(numbers)} instances share {len(topology)} CPUs")
     beyond = sorted(k for k in bundle.overrides if k > instance_count(bundle, topology))

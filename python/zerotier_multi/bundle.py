@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from zerotier_multi.controller.settings import Settings as ControllerSettings
 from zerotier_multi.identity import PublicIdentity, SecretIdentity
 from zerotier_multi.settings import Given
 from zerotier_multi.transit import IPAddress, IPInterface, IPNetwork, Transit
@@ -105,6 +106,7 @@ class Bundle:
     health_interval: int
     health_multiplier: int
     controller_free: bool = False
+    controller: ControllerSettings | None = None
     planet: str | None = None  # path of a file, or base64 text
     adjust_mss: tuple[str | int, str | int]  # IPv4, IPv6
     settings: tuple[Given, ...] = ()  # of local.conf, for all instances

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 from zerotier_multi import names, world
 from zerotier_multi.bundle import AUTO, Bundle, InstanceOverride, NetworkOptions, Remote, RemoteInstance
+from zerotier_multi.controller import settings as controllers
 from zerotier_multi.cpu import parse_cpu_list
 from zerotier_multi.definition import Definition, Node, definition
 from zerotier_multi.errors import Problem, refuse_if_any
@@ -152,6 +153,7 @@ def parse_bundle(name: str, tree: ConfigTree) -> Bundle:
         health_interval=health.required_number("interval"),
         health_multiplier=health.required_number("multiplier"),
         controller_free=top.has("controller-free"),
+        controller=_controller(top.level("controller")) if top.has("controller") else None,
         planet=_planet(top),
         adjust_mss=(top.level("ip").number_or_word("adjust-mss"), top.level("ipv6").number_or_word("adjust-mss")),
         settings=top.settings(),
@@ -170,6 +172,30 @@ def _planet(top: _Reader) -> str | None:
     except ValueError as error:
         top.problem(f"planet {shown(text)}", f"is not a valid planet ({error}); {PLANET_REMEDY}")
     return text
+
+
+def _controller(reader: _Reader) -> controllers.Settings:
+    """A URL is looked into here; a key that is no good is not shown."""
+    kind, url, key = (reader.tree.get(name) for name in ("type", "url", "api-key"))
+    if kind is not None and kind not in controllers.KINDS:
+        reader.problem(f"type {shown(kind)}", reader.node("type").remedy)
+        kind = None
+    if url is not None:
+        try:
+            controllers.place(controllers.ZEROTIER_ONE, url)
+        except ValueError:
+            reader.problem(f"url {shown(url)}", reader.node("url").remedy)
+    if key is not None and not controllers.is_key(key):
+        reader.problem("api-key", reader.node("api-key").remedy)
+    return controllers.Settings(
+        kind=kind,
+        url=url,
+        api_key=key,
+        authorize=reader.has("authorize"),
+        assign_addresses=reader.has("assign-addresses"),
+        ca_certificate=reader.tree.get("ca-certificate"),
+        insecure=reader.has("insecure"),
+    )
 
 
 def _networks(top: _Reader) -> dict[str, NetworkOptions]:

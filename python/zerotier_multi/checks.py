@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from zerotier_multi import bonding, names, networks, uplinks
 from zerotier_multi.bundle import Bundle, Remote
+from zerotier_multi.controller import settings as controllers
 from zerotier_multi.cpu import Topology
 from zerotier_multi.errors import Problem
 from zerotier_multi.planet import MAX_ENDPOINTS
@@ -32,6 +33,7 @@ def check_bundle(bundle: Bundle, topology: Topology) -> list[Problem]:
         *_weights(bundle, numbers),
         *_networks(bundle, numbers),
         *networks.problems(bundle, numbers, instance_count(bundle, topology)),
+        *controllers.problems(bundle.path, bundle.controller, bundle.controller_free),
         *_ports(bundle, numbers),
         *_settings(bundle),
         *uplinks.problems(bundle, numbers),

@@ -50,6 +50,7 @@ class Change:
     plan: Plan | None
     warnings: tuple[str, ...] = ()
     secrets: Mapping[int, SecretIdentity] = field(default_factory=dict, repr=False)  # of the configuration, by instance
+    api_key: str | None = field(default=None, repr=False)  # of its controller
 
 
 def check(name: str, bundles: Mapping[str, Mapping[str, Any]]) -> Change:
@@ -72,7 +73,8 @@ def check(name: str, bundles: Mapping[str, Mapping[str, Any]]) -> Change:
     offset = cpu_offset(bundle, known, topology)
     plan = make_plan(bundle, topology, choice.program, offset, choice.reason, facts.planet)
     secrets = {i.number: own for i in plan.instances if (own := bundle.override(i.number).identity)}
-    return Change(name, plan, tuple(plain(text) for text in warnings(bundle, facts)), secrets)
+    api_key = bundle.controller.api_key if bundle.controller and plan.controller else None
+    return Change(name, plan, tuple(plain(text) for text in warnings(bundle, facts)), secrets, api_key)
 
 
 def _parse_other(name: str, tree: Mapping[str, Any]) -> Bundle | None:
@@ -179,6 +181,8 @@ def _follow(change: Change) -> list[str]:
     """
     path = names.plan_file(change.bundle)
     before = path.read_bytes() if path.exists() else None
+    key = names.controller_key(change.bundle)
+    key_before = key.read_text("ascii") if key.exists() else None
     try:
         _publish(change)
         systemd.systemctl("start", names.PATHD_UNIT)
@@ -188,13 +192,26 @@ def _follow(change: Change) -> list[str]:
             path.unlink(missing_ok=True)
         else:
             write_atomic(path, before)
+        _publish_key(change.bundle, key_before)
         # One that is only late may have read it already.
         systemd.systemctl("kill", "--kill-whom=main", "--signal=HUP", names.PATHD_UNIT, check=False)
         raise
 
 
+def _publish_key(bundle: str, key: str | None) -> None:
+    """The API key of a controller is in a file for root alone, where zerotier-pathd has it read when it is used."""
+    path = names.controller_key(bundle)
+    if key is None:
+        path.unlink(missing_ok=True)
+        return
+    for directory in (path.parent.parent, path.parent):
+        directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+    write_atomic(path, key.encode("ascii"), 0o600)
+
+
 def _publish(change: Change) -> None:
     path = names.plan_file(change.bundle)
+    _publish_key(change.bundle, change.api_key)
     if change.plan is None:
         path.unlink(missing_ok=True)
         return

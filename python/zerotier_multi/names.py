@@ -72,6 +72,11 @@ def plan_file(bundle: str) -> Path:
     return RUN_DIR / f"{bundle}.json"
 
 
+def controller_key(bundle: str) -> Path:
+    """Where the API key of a bundle's controller is, for root alone."""
+    return RUN_DIR / "pathd" / "controller" / bundle
+
+
 def home(bundle: str, instance: int) -> Path:
     """Home of an instance; identities in it survive everything but an explicit reset."""
     return HOME_ROOT / bundle / str(instance)

@@ -122,6 +122,23 @@ class HealthPlan:
 
 
 @dataclass(frozen=True)
+class ControllerPlan:
+    """The API of a controller, and what is to be done there; its key is in a file of its own."""
+
+    kind: str
+    url: str | None  # None: the hosted one of its kind
+    authorize: bool
+    assign_addresses: bool
+    ca_certificate: str | None
+    insecure: bool
+
+    @property
+    def place(self) -> str:
+        """What it is called in sentences."""
+        return self.url or self.kind
+
+
+@dataclass(frozen=True)
 class PeerPlan:
     """Instance K of a remote, as the instance K here has to know it in controller-free mode."""
 
@@ -154,6 +171,7 @@ class Plan:
     engine_reason: str = ""  # why the engine was taken, such as "auto"; empty where it is configured
     planet: str = ""  # private roots: their planet file as base64 text
     adjust_mss: tuple[str | int, str | int] = (CLAMP_TO_PMTU, CLAMP_TO_PMTU)  # of forwarded TCP over IPv4 and IPv6, bytes
+    controller: ControllerPlan | None = None  # whose API is used
 
     def instance(self, number: int) -> InstancePlan | None:
         """The instance with that number, or None."""

@@ -11,7 +11,17 @@ from zerotier_multi.bundle import AUTO, Bundle, Remote
 from zerotier_multi.cpu import Topology, performance_cores, place, placement_order
 from zerotier_multi.identity import mac_on_network
 from zerotier_multi.networks import network_plans
-from zerotier_multi.plan import GroupPlan, HealthPlan, InstancePlan, PathPlan, PeerPlan, Plan, RoutePlan, SettingPlan
+from zerotier_multi.plan import (
+    ControllerPlan,
+    GroupPlan,
+    HealthPlan,
+    InstancePlan,
+    PathPlan,
+    PeerPlan,
+    Plan,
+    RoutePlan,
+    SettingPlan,
+)
 from zerotier_multi.transit import IPAddress, IPNetwork
 
 # fib_multipath_hash_policy of net.ipv4 and net.ipv6 (kernel documentation, ip-sysctl)
@@ -84,7 +94,15 @@ def make_plan(
         engine_reason=engine_reason,
         planet=base64.b64encode(planet).decode(),
         adjust_mss=bundle.adjust_mss,
+        controller=_controller(bundle),
     )
+
+
+def _controller(bundle: Bundle) -> ControllerPlan | None:
+    given = bundle.controller
+    if given is None or given.kind is None or bundle.disabled:
+        return None
+    return ControllerPlan(given.kind, given.url, given.authorize, given.assign_addresses, given.ca_certificate, given.insecure)
 
 
 def _pins(bundle: Bundle, topology: Topology, count: int, offset: int) -> list[tuple[int, ...]]:

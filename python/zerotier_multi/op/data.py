@@ -12,7 +12,9 @@ from typing import Any
 from zerotier_multi import membership, names
 from zerotier_multi.cpu import format_cpu_list
 from zerotier_multi.membership import Member
+from zerotier_multi.op.controller import controller_data, controller_warnings
 from zerotier_multi.op.hello import unread_sentence
+from zerotier_multi.op.networks import further_members, further_networks, is_plain_member, node_of
 from zerotier_multi.op.peer import peer_node, underlay
 from zerotier_multi.op.snapshot import Answer, Snapshot
 from zerotier_multi.plan import InstancePlan, PathPlan, Plan
@@ -48,6 +50,7 @@ def bundle(snapshot: Snapshot, plan: Plan) -> Data:
         "mtu": _mtu(snapshot, plan),
         "adjust_mss": [{"family": f, "mss": mss} for f, mss in zip((4, 6), plan.adjust_mss, strict=True)],
         "controller_free": plan.controller_free,
+        "controller": controller_data(snapshot, plan),
         "private_roots": bool(plan.planet),
         "networks": list(dict.fromkeys(network.network_id for i in plan.instances for network in i.joined)),
         "engine": plan.instances[0].engine if plan.instances else None,
@@ -137,12 +140,6 @@ def bundle_state(plan: Plan, states: list[str], unrouted: bool = False) -> str:
     return states_of(states, unrouted) or BundleState.DOWN
 
 
-def is_plain_member(plan: Plan) -> bool:
-    """Whether a bundle has no paths on purpose: its addresses are those of its networks, and no remote is configured."""
-    networks = [network for i in plan.instances for network in i.joined]
-    return not plan.paths and any(network.addresses or network.allow_managed for network in networks)
-
-
 def _bundle_rate(snapshot: Snapshot, plan: Plan, counter: str, factor: int) -> int | None:
     rates = [rate for i in plan.instances if (rate := snapshot.rate(i.device, counter)) is not None]
     return round(sum(rates) * factor) if rates else None
@@ -184,43 +181,13 @@ def member_of(snapshot: Snapshot, plan: Plan, instance: InstancePlan) -> Member 
         return None
     states = [(path.remote, path_state(snapshot, plan, path)) for path in plan.paths if path.instance == instance.number]
     status = membership.network_status(answer.networks, instance.network_id)
-    node = _node(snapshot, instance)
+    node = node_of(snapshot, instance)
     return membership.member(plan, instance, status, bool(answer.status.get("online")), node, states)
 
 
 def _members(snapshot: Snapshot, plan: Plan) -> list[Member]:
     own = [member for instance in plan.instances if (member := member_of(snapshot, plan, instance))]
-    return own + [member for instance in plan.instances for member in _further_members(snapshot, plan, instance)]
-
-
-def _further_members(snapshot: Snapshot, plan: Plan, instance: InstancePlan) -> list[Member]:
-    """Where an instance stands on the further networks that it joins."""
-    answer = snapshot.answer(instance)
-    node, online = _node(snapshot, instance), bool((answer.status or {}).get("online"))
-    found = [
-        membership.further_member(plan, instance, network, membership.network_status(answer.networks, network), online, node)
-        for network in (n.network_id for n in instance.joined[1:])
-    ]
-    return [member for member in found if member]
-
-
-def _node(snapshot: Snapshot, instance: InstancePlan) -> str | None:
-    """The node of an instance, as its home or else its API has it."""
-    return snapshot.nodes.get(instance.unit) or (snapshot.answer(instance).status or {}).get("address")
-
-
-def _further_networks(snapshot: Snapshot, plan: Plan, instance: InstancePlan) -> list[Data]:
-    words = {member.network: member.word for member in _further_members(snapshot, plan, instance)}
-    return [
-        {
-            "network": network.network_id,
-            "network_state": words.get(network.network_id),
-            "network_status": membership.network_status(snapshot.answer(instance).networks, network.network_id),
-            "device": network.device,
-            "device_present": network.device in snapshot.kernel.links,
-        }
-        for network in instance.joined[1:]
-    ]
+    return own + [member for instance in plan.instances for member in further_members(snapshot, plan, instance)]
 
 
 def _to_authorize(snapshot: Snapshot, plan: Plan) -> list[Data]:
@@ -242,11 +209,11 @@ def instance_entry(snapshot: Snapshot, plan: Plan, instance: InstancePlan) -> Da
         "unit": instance.unit,
         "unit_state": unit.active,
         "answers": answer.status is not None,
-        "node": _node(snapshot, instance),
+        "node": node_of(snapshot, instance),
         "version": status.get("version"),
         "engine": instance.engine,
         "network": instance.network_id,
-        "further_networks": _further_networks(snapshot, plan, instance),
+        "further_networks": further_networks(snapshot, plan, instance),
         "port": instance.port,
         "cpus": process.cpus if process else format_cpu_list(instance.cpus) or None,
         "cpu_percent": None if percent is None else round(percent, 1),
@@ -369,6 +336,7 @@ def bundle_warnings(snapshot: Snapshot, plan: Plan) -> list[str]:
         if instance.unit in snapshot.broken_identities:
             found.append(f"the identity of {name} is corrupt: {instance.home}/identity.secret")
     found += membership.sentences(_members(snapshot, plan))
+    found += controller_warnings(snapshot, plan)
     if plan.hash_policy is not None and snapshot.hash_policy not in (None, plan.hash_policy):
         found.append(
             f"the kernel hashes by {_hash_name(snapshot.hash_policy)}, not by {_hash_name(plan.hash_policy)}; "

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from zerotier_multi.op.controller import controller_rows
 from zerotier_multi.op.table import (
     WIDTH,
     clean,
@@ -93,6 +94,7 @@ def bundle(data: Data, colour: bool) -> str:
             ("Adjust MSS", _mss(data["adjust_mss"])),
             ("Mode", _mode(data)),
             ("Networks", ", ".join(data["networks"]) or "-"),
+            *controller_rows(data["controller"]),
             ("Engine", _engine(data)),
             ("Health check", probing if health["enabled"] else "off"),
         ]

@@ -24,6 +24,7 @@ from zerotier_multi.netlink.state import KernelState
 from zerotier_multi.pathd.balance.weights import Weights
 from zerotier_multi.pathd.control_socket import ControlSocket
 from zerotier_multi.pathd.decide import Decision, Drain, Inputs, decide, path_states, probing, standing, still_drained
+from zerotier_multi.pathd.instances.controllers import Controllers
 from zerotier_multi.pathd.instances.endpoints import Endpoints
 from zerotier_multi.pathd.instances.hangs import Door, Hangs
 from zerotier_multi.pathd.instances.keeper import Keeper, Paths
@@ -42,7 +43,7 @@ from zerotier_multi.pathd.tell.hooks import Hooks
 from zerotier_multi.pathd.tell.metrics import MetricsFile
 from zerotier_multi.pathd.tell.since import Since
 from zerotier_multi.plan import Plan
-from zerotier_multi.states import PathState
+from zerotier_multi.states import NetworkState, PathState
 
 log = logging.getLogger("pathd")
 
@@ -73,9 +74,11 @@ class Daemon:
         self._keeper = Keeper(self._members, self._chronicle.tell)
         self._hangs = Hangs(loop, self._keeper.kill, self._api_busy)
         self._endpoints = Endpoints(loop, self._chronicle.tell, self.reconcile)
+        self._controllers = Controllers(loop, lambda sentence: log.info("%s", sentence))
         self._status = Status(
-            self._router.resilient, self._prober, self._weights, self._members, self._endpoints, self._chronicle, self._since
-        )
+            self._router.resilient, self._prober, self._weights, self._members, self._controllers, self._endpoints,
+            self._chronicle, self._since,
+        )  # fmt: skip
         self._drains: dict[str, Drain] = {}
         self._decision = Decision.nothing()
         self._look = Look()
@@ -163,6 +166,7 @@ class Daemon:
         self._keeper.configure(plans, self._since.states())
         self._metrics.change()
         self._endpoints.configure(plans)
+        self._controllers.configure(plans, time.monotonic())
         self._weights.configure(plans, self._router.resilient)
         doors = {i.unit: Door(Path(i.home), i.port) for plan in plans for i in plan.instances}
         self._hangs.configure(doors, time.monotonic())
@@ -267,6 +271,7 @@ class Daemon:
         member = [i.device for plan in look.plans for i in plan.instances]
         devices = {name: look.have.links[name].index if name in look.have.links else 0 for name in member}
         members = self._members.look(look.plans, states, time.monotonic())
+        self._controllers.look({m.bundle for m in members.values() if m.word == NetworkState.UNAUTHORIZED}, time.monotonic())
         ready = frozenset(self._decision.want.ready)
         seen = Seen(states, devices, ready, members, look.blocked.paths, look.blocked.prefixes)
         self._chronicle.look(look.plans, seen, memory)

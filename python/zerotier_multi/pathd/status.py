@@ -9,6 +9,7 @@ from typing import Any
 
 from zerotier_multi.netlink.state import KernelState
 from zerotier_multi.pathd.balance.weights import Weights
+from zerotier_multi.pathd.instances.controllers import Controllers
 from zerotier_multi.pathd.instances.endpoints import Endpoints
 from zerotier_multi.pathd.instances.members import Members
 from zerotier_multi.pathd.kernel.forwarding import Blocked
@@ -40,6 +41,7 @@ class Status:
     prober: Prober
     weights: Weights
     members: Members
+    controllers: Controllers
     endpoints: Endpoints
     chronicle: Chronicle
     since: Since
@@ -60,6 +62,7 @@ class Status:
             "state": bundle_state((look.states[path.nexthop_id] for path in plan.paths), bool(unrouted)),
             "instances": [self._instance(look, plan, instance) for instance in plan.instances],
             "paths": [self._path(look, plan, path) for path in plan.paths],
+            "controller": self.controllers.status(plan),
             "endpoint_faults": self.endpoints.faults(plan),
             "unrouted": [{"prefix": prefix, "why": why} for prefix, why in unrouted.items()],
             "routes": sorted(route.prefix for route in plan.routes if route.prefix in standing),

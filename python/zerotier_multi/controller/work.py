@@ -1,0 +1,88 @@
+"""What is to be done at a controller for the instances of a bundle, and doing it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from ipaddress import ip_interface
+from typing import Any
+
+from zerotier_multi.controller.client import ControllerError, Refused
+from zerotier_multi.controller.dialects import Dialect, Member, Request
+from zerotier_multi.plan import Plan
+
+Ask = Callable[[Request], Any]
+
+WAITING = "waits until the node has asked for the network"
+
+
+@dataclass(frozen=True)
+class Task:
+    """One member of one network, as it shall be."""
+
+    device: str
+    network: str
+    node: str
+    want: Member
+
+
+@dataclass(frozen=True)
+class Done:
+    """What has come of it; ``fault`` None: it is as it shall be. ``changed``: it was not before."""
+
+    device: str
+    network: str
+    node: str
+    fault: str | None = None
+    changed: bool = False
+
+
+def tasks(plan: Plan, nodes: dict[int, str], router: str) -> Iterable[Task]:
+    """What shall be; ``nodes`` are the node ids of the instances, ``router`` is this router's name."""
+    if plan.controller is None:
+        return
+    for instance in plan.instances:
+        for network in instance.joined:
+            transit = instance.transit if network.device == instance.device else ()
+            addresses = frozenset(str(ip_interface(a).ip) for a in (*transit, *network.addresses))
+            want = Member(
+                f"{router} {network.device}",
+                plan.controller.authorize,
+                addresses if plan.controller.assign_addresses else None,
+                automatic=False,
+            )
+            if instance.number in nodes:
+                yield Task(network.device, network.network_id, nodes[instance.number], want)
+
+
+def settle(task: Task, dialect: Dialect, ask: Ask) -> Done:
+    """Bring one member to what it shall be. A refusal that concerns this member alone is in the result.
+
+    Raises :class:`ControllerError` for what concerns the controller as a whole.
+    """
+    try:
+        have = _look(task, dialect, ask)
+        if have is None and not dialect.creates:
+            return Done(task.device, task.network, task.node, WAITING)
+        todo = dialect.change(task.network, task.node, have or Member(addresses=frozenset()), task.want)
+        for request in todo:
+            ask(request)
+    except Refused as refused:
+        if refused.status in (401, 403):
+            raise ControllerError("rejects the API key, or the key has no right to that network") from None
+        if refused.status == 429:
+            raise ControllerError("wants fewer requests") from None
+        if refused.status == 404:
+            why = f"has no network {task.network}" if dialect.creates else WAITING
+            return Done(task.device, task.network, task.node, why)
+        return Done(task.device, task.network, task.node, str(refused))
+    return Done(task.device, task.network, task.node, changed=bool(todo))
+
+
+def _look(task: Task, dialect: Dialect, ask: Ask) -> Member | None:
+    try:
+        return dialect.understand(ask(dialect.read(task.network, task.node)), task.node)
+    except Refused as refused:
+        if refused.status == 404:
+            return None
+        raise
