@@ -68,6 +68,8 @@ def test_members_are_named_authorized_and_addressed_once(kind: str, tmp_path: Pa
             ]  # fmt: skip
             assert not any(m["automatic"] for m in made.members.values())
         before = len(made.asked)
+        if kind == "ztnet":
+            assert [line.split()[0] for line in made.asked] == ["GET", "POST", "POST"]  # its list is asked for once
         again = program.attempt(plan, KEY, "R1")
         assert not any(m["changed"] for m in again["members"])
         assert all(line.startswith("GET ") for line in made.asked[before:])
@@ -334,6 +336,12 @@ def test_who_waits_for_authorization_is_done_again() -> None:
     assert tries.controllers.wake == AGAIN
     tries.work(AGAIN)
     assert tries.started == [0.0, AGAIN]
+    assert tries.plan.controller is not None
+    tries.prints = [printed(None, None)]
+    tries.controllers.configure([replace(tries.plan, controller=replace(tries.plan.controller, authorize=False))], AGAIN)
+    tries.work(AGAIN)
+    tries.controllers.look(["zt0"], 2 * AGAIN)
+    assert tries.controllers.wake is None  # somebody else authorizes
 
 
 def test_another_plan_or_key_is_tried_at_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -217,7 +217,9 @@ def test_the_configuration_of_4752(tmp_path: Path) -> None:
         f"{BASE} network-id 8056c2e21c000002",
         f"{BASE} primary port 9994",
     ]
-    assert "# controller-api-key has no setting" in found and not any("s3cret" in line for line in found)
+    assert "# controller-api-key is a secret; set controller type, url and api-key" in found and not any(
+        "s3cret" in line for line in found
+    )
     commits(found, "zt3".replace("3", "0"))
 
 

@@ -13,7 +13,7 @@ from zerotier_multi import names
 from zerotier_multi.controller import settings
 from zerotier_multi.controller.client import Client, ControllerError
 from zerotier_multi.controller.dialects import DIALECTS
-from zerotier_multi.controller.work import settle, tasks
+from zerotier_multi.controller.work import once_each, settle, tasks
 from zerotier_multi.homes import own_identity
 from zerotier_multi.plan import Plan
 from zerotier_multi.plans import read_plan
@@ -30,8 +30,9 @@ def attempt(plan: Plan, key: str, router: str) -> dict[str, Any]:
     try:
         client = Client(settings.place(given.kind, given.url), dialect.header(key), given.ca_certificate, given.insecure)
         try:
+            ask = once_each(client.ask)
             for task in tasks(plan, nodes, router):
-                done.append(settle(task, dialect, client.ask))
+                done.append(settle(task, dialect, ask))
         finally:
             client.close()
     except ControllerError as error:

@@ -79,6 +79,20 @@ def settle(task: Task, dialect: Dialect, ask: Ask) -> Done:
     return Done(task.device, task.network, task.node, changed=bool(todo))
 
 
+def once_each(ask: Ask) -> Ask:
+    """Questions whose answer is known are not asked again: ZTNET lists all members, and takes 50 requests a minute."""
+    known: dict[str, Any] = {}
+
+    def asked(request: Request) -> Any:
+        if request.method != "GET":
+            return ask(request)
+        if request.path not in known:
+            known[request.path] = ask(request)
+        return known[request.path]
+
+    return asked
+
+
 def _look(task: Task, dialect: Dialect, ask: Ask) -> Member | None:
     try:
         return dialect.understand(ask(dialect.read(task.network, task.node)), task.node)

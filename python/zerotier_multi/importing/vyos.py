@@ -94,7 +94,7 @@ def _interfaces(lines: list[Words]) -> Iterable[Process]:
             if _has(words):
                 settings.append(shlex.join(words))
             elif words[0] == "controller-api-key":
-                remarks.append("controller-api-key has no setting")  # and the key is a secret
+                remarks.append("controller-api-key is a secret; set controller type, url and api-key")
             elif words[0] != "multipath-mode":  # not read since 1.6
                 remarks.append(f"{' '.join(words)} has no setting")
         yield Process(

@@ -81,7 +81,8 @@ class Controllers:
     def look(self, unauthorized: Collection[str], now: float) -> None:
         """Some bundles have instances that wait for authorization, although that was done once."""
         for name, entry in self._bundles.items():
-            if name in unauthorized and entry.next_at is None and entry.process is None:
+            authorizes = entry.plan.controller is not None and entry.plan.controller.authorize
+            if name in unauthorized and authorizes and entry.next_at is None and entry.process is None:
                 entry.next_at = max(now, entry.asked_at + AGAIN)
         self._alarm.set(self.wake)
 
