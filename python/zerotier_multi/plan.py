@@ -217,9 +217,9 @@ def _value(value: Any, hint: Any) -> Any:
     """A value of a field out of JSON, where lists stand for tuples and objects for parts of a plan."""
     if is_dataclass(hint):
         return _build(hint, value)  # type: ignore[arg-type]
-    if not isinstance(value, list):
-        return value
     part = next((kind for kind in get_args(hint) if is_dataclass(kind)), None)
+    if not isinstance(value, list):
+        return _build(part, value) if part and isinstance(value, dict) else value  # type: ignore[arg-type]
     return tuple(_build(part, item) if part else item for item in value)  # type: ignore[arg-type]
 
 

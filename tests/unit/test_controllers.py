@@ -32,7 +32,7 @@ from zerotier_multi.listener import Sock
 from zerotier_multi.op import controller as shown
 from zerotier_multi.op.snapshot import Snapshot
 from zerotier_multi.pathd.instances.controllers import AGAIN, FIRST, LONGEST, PATIENCE, Controllers, Outcome, read_outcome
-from zerotier_multi.plan import ControllerPlan, Plan, to_json
+from zerotier_multi.plan import ControllerPlan, Plan, from_json, to_json
 from zerotier_multi.planner import make_plan
 
 P = "interfaces zerotier zt0"
@@ -250,6 +250,7 @@ def test_the_key_is_in_no_message_no_plan_and_no_representation() -> None:
     tree = configured(EXAMPLE + FULL)["zt0"]
     whole = parse_bundle("zt0", tree)
     plan = make_plan(whole, CPUS, "/usr/sbin/ztnode")
+    assert from_json(to_json(plan)) == plan and plan.controller is not None
     assert KEY not in to_json(plan) and KEY not in repr(whole) and KEY not in repr(commit.Change("zt0", plan, api_key=KEY))
     tree["controller"]["api-key"] = f"{KEY} with a blank"
     with pytest.raises(ConfigProblems) as raised:
