@@ -9,6 +9,7 @@ import json
 import os
 import stat
 import subprocess
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -364,11 +365,13 @@ def test_another_plan_or_key_is_tried_at_once(monkeypatch: pytest.MonkeyPatch, t
 
 def test_one_that_hangs_is_ended() -> None:
     tries = Attempts()
-    tries.prints = ["sleep 600"]
+    tries.prints = ["sleep 20 & wait"]  # its child keeps the pipe open
     tries.controllers.configure([tries.plan], 0.0)
     tries.controllers.work(0.0)
     assert tries.loop.watched == 1 and tries.controllers.wake == PATIENCE
+    begun = time.monotonic()
     tries.controllers.work(PATIENCE)
+    assert time.monotonic() - begun < 10
     assert tries.loop.watched == 0 and tries.state == "failing" and tries.controllers.wake == PATIENCE + FIRST
 
 

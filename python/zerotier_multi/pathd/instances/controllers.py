@@ -155,7 +155,9 @@ class Controllers:
             entry.descriptor = -1
         if entry.process:
             entry.process.kill()
-            entry.process.communicate()
+            entry.process.wait()
+            if entry.process.stdout:  # not read to its end, which a child of its own could put off
+                entry.process.stdout.close()
             entry.process = None
 
 
