@@ -7,6 +7,7 @@
 #include "armor.h"
 
 #include "core.h"
+#include "shortcut.h"
 #include "siv.h"
 
 #include <dlfcn.h>
@@ -14,7 +15,7 @@
 #include <string.h>
 
 /* A packet: IV, destination and source of 5 bytes each, flags with cipher and hops, MAC, then what is encrypted. */
-enum { IV = 0, DESTINATION = 8, FLAGS = 18, MAC = 19, PAYLOAD = 27, HALF = 8, NAMES = 11 };
+enum { IV = 0, DESTINATION = 8, FLAGS = 18, MAC = 19, PAYLOAD = 27, HALF = 8, NAMES = 11, COUNTER = 12 };
 enum { CIPHER = 0x38, AES_GMAC_SIV = 3 << 3, ENCRYPTED_OLD = 0x80, HOPS = 0x07 };
 
 typedef void seal_function(void *packet, const void *key, bool encrypt, const void *aes);
@@ -48,26 +49,43 @@ static void names_of(unsigned char first[16], const unsigned char *bytes, unsign
 	first[FLAGS - DESTINATION] = flags;
 }
 
-void armor_seal(void *packet, const void *key, bool encrypt, const void *aes) {
-	if (!encrypt || !usable(packet, aes)) {
-		if (core_seal) core_seal(packet, key, encrypt, aes);
-		return;
-	}
-	unsigned char *bytes = packet, block[16], first[16];
+bool armor_own(void) { return siv; }
+
+void armor_seal_bytes(const struct siv_key keys[2], unsigned char *bytes, size_t length) {
+	unsigned char block[16], first[16];
 	bytes[FLAGS] = (unsigned char)((bytes[FLAGS] & ~(CIPHER | ENCRYPTED_OLD)) | AES_GMAC_SIV);
 	names_of(first, bytes, bytes[FLAGS]);
 	memcpy(block, bytes + IV, HALF);
-	siv->seal(aes, block, first, bytes + PAYLOAD, core_packet_length(packet) - PAYLOAD);
+	siv->seal(keys, block, first, bytes + PAYLOAD, length - PAYLOAD);
 	memcpy(bytes + IV, block, HALF);
 	memcpy(bytes + MAC, block + HALF, HALF);
 }
 
-bool armor_open(void *packet, const void *aes, bool *good) {
-	unsigned char *bytes = packet, block[16], first[16];
-	if (!usable(packet, aes) || (bytes[FLAGS] & CIPHER) != AES_GMAC_SIV) return false;
+bool armor_open_bytes(const struct siv_key keys[2], unsigned char *bytes, size_t length) {
+	unsigned char block[16], first[16];
 	names_of(first, bytes, bytes[FLAGS] & ~HOPS);
 	memcpy(block, bytes + IV, HALF);
 	memcpy(block + HALF, bytes + MAC, HALF);
-	*good = siv->open(aes, block, first, bytes + PAYLOAD, core_packet_length(packet) - PAYLOAD);
+	return siv->open(keys, block, first, bytes + PAYLOAD, length - PAYLOAD);
+}
+
+void armor_close_bytes(const struct siv_key keys[2], unsigned char *bytes, size_t length) {
+	unsigned char counter[16];
+	memcpy(counter, bytes + IV, HALF);
+	memcpy(counter + HALF, bytes + MAC, HALF);
+	counter[COUNTER] &= 0x7f; /* as siv.h does */
+	siv->crypt(&keys[1], counter, bytes + PAYLOAD, length - PAYLOAD);
+}
+
+void armor_seal(void *packet, const void *key, bool encrypt, const void *aes) {
+	shortcut_sealing(packet, encrypt, aes);
+	if (encrypt && usable(packet, aes)) armor_seal_bytes(aes, packet, core_packet_length(packet));
+	else if (core_seal) core_seal(packet, key, encrypt, aes);
+}
+
+bool armor_open(void *packet, const void *aes, bool *good) {
+	const unsigned char *bytes = packet;
+	if (!usable(packet, aes) || (bytes[FLAGS] & CIPHER) != AES_GMAC_SIV) return false;
+	*good = armor_open_bytes(aes, packet, core_packet_length(packet));
 	return true;
 }

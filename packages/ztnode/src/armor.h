@@ -2,7 +2,10 @@
 #ifndef ZTNODE_ARMOR_H
 #define ZTNODE_ARMOR_H
 
+#include "siv.h"
+
 #include <stdbool.h>
+#include <stddef.h>
 
 #define CORE_ARMOR "_ZN8ZeroTier6Packet5armorEPKvbPKNS_3AESE"
 
@@ -11,6 +14,13 @@ void armor_seal(void *packet, const void *key, bool encrypt, const void *aes) __
 
 /* Whether this packet with these keys is for siv.h; then *good is what Packet::dearmor would return. */
 bool armor_open(void *packet, const void *aes, bool *good);
+
+/* Packets that are no objects of the core, with a version of siv.h (armor_own), of more than 27 bytes: sealed; opened,
+ * false where the MAC is wrong; and closed again to what they were, whatever opening them has said. */
+bool armor_own(void);
+void armor_seal_bytes(const struct siv_key keys[2], unsigned char *bytes, size_t length);
+bool armor_open_bytes(const struct siv_key keys[2], unsigned char *bytes, size_t length);
+void armor_close_bytes(const struct siv_key keys[2], unsigned char *bytes, size_t length);
 
 /* Whether the core's own function is there; else no node may be started. */
 bool armor_works(void);

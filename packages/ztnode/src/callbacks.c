@@ -1,6 +1,7 @@
 #include "callbacks.h"
 
 #include "send.h"
+#include "shortcut.h"
 #include "state.h"
 #include "util.h"
 
@@ -15,30 +16,38 @@ static void on_state_put(core_node *core, void *user, void *thread, int type, co
                          int length) {
 	(void)core, (void)thread;
 	struct core_host *host = user;
+	if (type == CORE_STATE_NETWORK_CONFIG) shortcut_network_written(id[0], data, length > 0 ? (size_t)length : 0);
 	if (!state_put(host->home, type, id, data, length)) host->identity_lost = true;
 }
 
 static int on_state_get(core_node *core, void *user, void *thread, int type, const uint64_t id[2], void *data,
                         unsigned int size) {
 	(void)core, (void)thread;
-	return state_get(((struct core_host *)user)->home, type, id, data, size);
+	int length = state_get(((struct core_host *)user)->home, type, id, data, size);
+	if (type == CORE_STATE_NETWORK_CONFIG) shortcut_network_read(id[0], data, length > 0 ? (size_t)length : 0);
+	return length;
 }
 
 static int on_wire_send(core_node *core, void *user, void *thread, int64_t socket, const struct sockaddr_storage *to,
                         const void *data, unsigned int length, unsigned int ttl) {
 	(void)core, (void)thread, (void)ttl;
-	return send_packet(((struct core_host *)user)->underlay, socket, to, data, length) ? 0 : -1;
+	struct underlay *underlay = ((struct core_host *)user)->underlay;
+	if (!send_packet(underlay, socket, to, data, length)) return -1;
+	shortcut_sent(underlay, socket, to, data, length);
+	return 0;
 }
 
 static void on_frame(core_node *core, void *user, void *thread, uint64_t nwid, void **where, uint64_t source,
                      uint64_t destination, unsigned int type, unsigned int vlan, const void *data, unsigned int length) {
-	(void)core, (void)thread, (void)nwid, (void)vlan;
+	(void)core, (void)thread;
+	shortcut_delivered(*where, nwid, source, destination, vlan, length);
 	networks_deliver(((struct core_host *)user)->networks, *where, source, destination, type, data, length);
 }
 
 static int on_network(core_node *core, void *user, void *thread, uint64_t nwid, void **where, int operation,
                       const struct core_network *config) {
-	(void)core, (void)thread, (void)nwid;
+	(void)core, (void)thread;
+	shortcut_network_used(nwid, operation == CORE_NET_UP || operation == CORE_NET_UPDATE);
 	return networks_configure(((struct core_host *)user)->networks, *where, operation, config);
 }
 

@@ -12,6 +12,7 @@
 
 #include "armor.h"
 #include "core.h"
+#include "shortcut.h"
 #include "util.h"
 
 #include <dlfcn.h>
@@ -96,7 +97,10 @@ bool decode_genuine(struct core_packet *packet, const unsigned char key[32]) { r
 bool decode_dearmor(void *packet, const void *key, const void *aes) {
 	bool good = known(packet);
 	if (!good && !armor_open(packet, aes, &good)) good = core_dearmor(packet, key, aes);
-	if (good) decrypted = packet;
+	if (good) {
+		decrypted = packet;
+		shortcut_opened(packet, aes);
+	}
 	return good;
 }
 

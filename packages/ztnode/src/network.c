@@ -1,7 +1,9 @@
 #include "network.h"
 
 #include "io.h"
+#include "send.h"
 #include "settings.h"
+#include "shortcut.h"
 #include "tap.h"
 #include "util.h"
 
@@ -75,13 +77,16 @@ void network_deliver(struct network *network, uint64_t source, uint64_t destinat
 	tap_write(tap, frame, ETHERNET_HEADER + length);
 }
 
+void network_deliver_frame(struct network *network, const unsigned char *frame, size_t length) {
+	struct tap *tap = network->tap;
+	if (tap) tap_write(tap, frame, length);
+}
+
 static void frame_in(void *context, const unsigned char *frame, size_t length) {
 	struct network *network = context;
-	unsigned int type = (unsigned int)frame[12] << 8 | frame[13];
 	if (length <= ETHERNET_HEADER || length - ETHERNET_HEADER > 10000) return;
-	ZT_Node_processVirtualNetworkFrame(network->host->core, NULL, now_ms(), network->nwid, number_at(frame + 6, 6),
-	                                   number_at(frame, 6), type, 0, frame + ETHERNET_HEADER,
-	                                   (unsigned int)(length - ETHERNET_HEADER), NULL);
+	if (shortcut_out(network->nwid, frame, length, send_place)) return;
+	shortcut_ask_out(network->host->core, now_ms(), network->nwid, frame, length);
 }
 
 static void *read_tap(void *argument) {

@@ -23,6 +23,7 @@ uint64_t network_id(const struct network *network);
 /* Bring the TAP to a configuration. Runs under locks of the core. False with a line said. */
 bool network_configure(struct network *network, const struct core_network *config);
 /* Write a frame that the core has received. */
+void network_deliver_frame(struct network *network, const unsigned char *frame, size_t length);
 void network_deliver(struct network *network, uint64_t source, uint64_t destination, unsigned int type, const void *data,
                      unsigned int length);
 /* Name of its TAP, empty while it has none. */

@@ -1,5 +1,7 @@
 #include "networks.h"
 
+#include "shortcut.h"
+
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -62,7 +64,10 @@ static bool join(struct networks *networks, uint64_t nwid) {
 	pthread_rwlock_wrlock(&networks->lock);
 	networks->list[networks->count++] = network;
 	pthread_rwlock_unlock(&networks->lock);
-	if (ZT_Node_join(networks->host->core, nwid, network, NULL) == CORE_OK) return true;
+	shortcut_change_begin();
+	int result = ZT_Node_join(networks->host->core, nwid, network, NULL);
+	shortcut_change_end();
+	if (result == CORE_OK) return true;
 	drop(networks, network);
 	return false;
 }
@@ -80,7 +85,9 @@ bool networks_leave(struct networks *networks, uint64_t nwid) {
 	/* What the core would hand back is an address within its own object, which is gone when it returns; so nothing is
 	 * asked for. Two leaves of one network at a time would have the second one use it after that, too. */
 	if (network) {
+		shortcut_change_begin();
 		ZT_Node_leave(networks->host->core, nwid, NULL, NULL);
+		shortcut_change_end();
 		drop(networks, network);
 		char path[4096];
 		snprintf(path, sizeof path, "%s/networks.d/%016llx.conf", networks->host->home, (unsigned long long)nwid);
@@ -132,5 +139,12 @@ void networks_deliver(struct networks *networks, const void *which, uint64_t sou
 	pthread_rwlock_rdlock(&networks->lock);
 	struct network *network = joined(networks, which);
 	if (network) network_deliver(network, source, destination, type, data, length);
+	pthread_rwlock_unlock(&networks->lock);
+}
+
+void networks_deliver_frame(struct networks *networks, const void *which, const unsigned char *frame, size_t length) {
+	pthread_rwlock_rdlock(&networks->lock);
+	struct network *network = joined(networks, which);
+	if (network) network_deliver_frame(network, frame, length);
 	pthread_rwlock_unlock(&networks->lock);
 }

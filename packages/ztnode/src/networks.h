@@ -31,6 +31,7 @@ void networks_free(struct networks *networks);
 
 /* 0, or -1 when the TAP cannot be made. */
 int networks_configure(struct networks *networks, const void *which, int operation, const struct core_network *config);
+void networks_deliver_frame(struct networks *networks, const void *which, const unsigned char *frame, size_t length);
 void networks_deliver(struct networks *networks, const void *which, uint64_t source, uint64_t destination,
                       unsigned int type, const void *data, unsigned int length);
 

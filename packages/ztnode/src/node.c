@@ -5,6 +5,7 @@
 #include "home.h"
 #include "io.h"
 #include "receive.h"
+#include "shortcut.h"
 #include "tap.h"
 #include "util.h"
 
@@ -42,15 +43,20 @@ struct node {
 
 /* -- the thread that receives */
 
-static void packet_in(void *context, int64_t socket, const struct sockaddr_storage *from, const unsigned char *packet,
-                      size_t length) {
+static void packet_in(void *context, int64_t now, int64_t socket, const struct sockaddr_storage *from,
+                      unsigned char *packet, size_t length) {
 	struct node *node = context;
 	/* Also keeps out beacons of versions before 1.0.4, which nothing signs. */
-	if (!guard_pass(node->guard, from, packet, length, now_ms())) return;
+	if (!guard_pass(node->guard, from, packet, length, now)) return;
+	struct shortcut_frame frame;
+	if (shortcut_in(socket, from, packet, length, &frame)) {
+		networks_deliver_frame(node->host.networks, frame.which, frame.bytes, frame.length);
+		return;
+	}
 	unsigned char plain[HELLO_MAX];
-	size_t opened = hello_is_encrypted(packet, length) ? hello_open(node->hello, packet, length, plain, now_ms()) : 0;
+	size_t opened = hello_is_encrypted(packet, length) ? hello_open(node->hello, packet, length, plain, now) : 0;
 	if (opened) packet = plain, length = opened;
-	int result = ZT_Node_processWirePacket(node->core, NULL, now_ms(), socket, from, packet, (unsigned int)length, NULL);
+	int result = shortcut_ask_in(node->core, now, socket, from, packet, length);
 	if (result >= 100 && result < 1000) {
 		say("the core failed with code %d", result);
 		node_stop(node);
@@ -204,6 +210,7 @@ int node_run(struct node *node, int stop) {
 	int64_t looked = 0;
 	while (!node->stop) {
 		int64_t now = now_ms();
+		shortcut_change_begin();
 		if (node->deadline <= now) ZT_Node_processBackgroundTasks(node->core, NULL, now, &node->deadline);
 		bool event = polls[1].revents && drain(node->netlink);
 		if (event || now - looked >= LOOK_MS || now < looked) {
@@ -211,6 +218,7 @@ int node_run(struct node *node, int stop) {
 			looked = now;
 		}
 		contact_look(node->host.contact, localconf_settings(node->host.conf), now_ms());
+		shortcut_change_end();
 		guard_look(node->guard, now_ms());
 		io_flush(NULL);
 		if (poll(polls, 3, pause_for(node)) < 0) continue;

@@ -51,10 +51,11 @@ static bool receive_some(struct receiver *r, int fd, int64_t id, packet_handler 
 		};
 	}
 	int count = recvmmsg(fd, r->headers, BATCH, MSG_DONTWAIT, NULL);
+	int64_t now = count > 0 ? now_ms() : 0;
 	for (int i = 0; i < count; i++) {
 		size_t length = r->headers[i].msg_len, segment = segment_of(&r->headers[i].msg_hdr, length);
 		for (size_t at = 0; at < length; at += segment)
-			handler(context, id, &r->from[i], r->bytes[i] + at, length - at < segment ? length - at : segment);
+			handler(context, now, id, &r->from[i], r->bytes[i] + at, length - at < segment ? length - at : segment);
 	}
 	return count == BATCH;
 }

@@ -162,10 +162,14 @@ static bool goes_with(const struct message *message, int64_t id, const struct so
 	       message->length + length < MESSAGE_MOST && memcmp(&message->to, to, address_size(to)) == 0;
 }
 
-static bool gather(struct underlay *underlay, int64_t id, const struct sockaddr_storage *to, const void *packet,
-                   size_t length) {
-	struct gathered *batch = own_batch();
-	if (!batch) return false;
+/* Whether a packet can be sent there at all. */
+static bool may_go(const struct sockaddr_storage *to, size_t length) {
+	return (to->ss_family == AF_INET || to->ss_family == AF_INET6) && length > 0 && length <= PACKET_MOST;
+}
+
+unsigned char *send_place(struct underlay *underlay, int64_t id, const struct sockaddr_storage *to, size_t length) {
+	struct gathered *batch = may_go(to, length) ? own_batch() : NULL;
+	if (!batch) return NULL;
 	batch->underlay = underlay;
 	if (batch->used + length > BYTES) send_flush();
 	struct message *last = batch->count ? &batch->messages[batch->count - 1] : NULL;
@@ -184,14 +188,20 @@ static bool gather(struct underlay *underlay, int64_t id, const struct sockaddr_
 		last->packets = 1;
 		last->closed = false;
 	}
-	memcpy(batch->bytes + batch->used, packet, length);
 	batch->used += length;
-	return true;
+	return batch->bytes + batch->used - length;
+}
+
+static bool gather(struct underlay *underlay, int64_t id, const struct sockaddr_storage *to, const void *packet,
+                   size_t length) {
+	unsigned char *place = send_place(underlay, id, to, length);
+	if (place) memcpy(place, packet, length);
+	return place;
 }
 
 bool send_packet(struct underlay *underlay, int64_t id, const struct sockaddr_storage *to, const void *packet,
                  size_t length) {
-	if ((to->ss_family != AF_INET && to->ss_family != AF_INET6) || length == 0 || length > PACKET_MOST) return false;
+	if (!may_go(to, length)) return false;
 	if (id > 0) return gather(underlay, id, to, packet, length);
 	int64_t ids[UNDERLAY_SOCKETS];
 	size_t count = underlay_ids(underlay, to->ss_family, ids);

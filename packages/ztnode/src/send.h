@@ -9,6 +9,9 @@
  * there is none, and without memory. */
 bool send_packet(struct underlay *underlay, int64_t id, const struct sockaddr_storage *to, const void *packet,
                  size_t length);
+/* Room for a packet to be written there before anything else is sent by this thread; `id` is that of a socket. NULL where
+ * send_packet would be false. */
+unsigned char *send_place(struct underlay *underlay, int64_t id, const struct sockaddr_storage *to, size_t length);
 /* Send what this thread has gathered. */
 void send_flush(void);
 

@@ -1,0 +1,82 @@
+#include "rules.h"
+
+#include <stdint.h>
+#include <string.h>
+
+/* Of the core: ZeroTierOne.h (ZT_VirtualNetworkRuleType), Capability.hpp (deserializeRules), NetworkConfig.hpp (keys). */
+enum { DROP = 0, ACCEPT = 1, SOURCE_NODE = 24, DESTINATION_NODE = 25, MATCH_KIND = 0x3f, NODE_BYTES = 5 };
+#define RULES_MOST 1024            /* the core ignores those after them */
+#define RULES_BYTES ((size_t)7168) /* of as many */
+
+static unsigned char unescaped(char escaped) {
+	switch (escaped) {
+	case 'r':
+		return '\r';
+	case 'n':
+		return '\n';
+	case '0':
+		return 0;
+	case 'e':
+		return '=';
+	default:
+		return (unsigned char)escaped;
+	}
+}
+
+/* Bytes of a value; SIZE_MAX for one that is longer than `most` or ends within an escape. */
+static size_t unescape(const char *text, size_t length, unsigned char *value, size_t most) {
+	size_t count = 0;
+	for (size_t i = 0; i < length; i++) {
+		bool escape = text[i] == '\\';
+		if (escape && ++i == length) return SIZE_MAX;
+		if (count == most) return SIZE_MAX;
+		value[count++] = escape ? unescaped(text[i]) : (unsigned char)text[i];
+	}
+	return count;
+}
+
+/* Each rule is its type, the number of its bytes, and these. */
+static bool are_by_node(const unsigned char *rules, size_t length) {
+	size_t count = 0;
+	bool open = false, accepts_rest = false; /* a match waits for its action; the last rule is an accept without any */
+	for (size_t at = 0; at < length; count++) {
+		if (length - at < 2) return false;
+		unsigned char type = rules[at], size = rules[at + 1], kind = type & MATCH_KIND;
+		at += 2;
+		if (size > length - at) return false;
+		at += size;
+		if (kind == SOURCE_NODE || kind == DESTINATION_NODE) {
+			if (size != NODE_BYTES) return false;
+			open = true;
+			accepts_rest = false;
+		} else if (type == DROP || type == ACCEPT) {
+			if (size != 0) return false;
+			accepts_rest = type == ACCEPT && !open;
+			open = false;
+		} else {
+			return false;
+		}
+	}
+	return accepts_rest && count <= RULES_MOST;
+}
+
+bool rules_by_node(const char *config, size_t length) {
+	unsigned char rules[RULES_BYTES];
+	size_t count = 0;
+	bool found = false;
+	if (memchr(config, 0, length)) return false; /* there the core stops reading */
+	for (const char *line = config, *end = config + length; line < end;) {
+		const char *stop = line;
+		while (stop < end && *stop != '\n' && *stop != '\r') stop++;
+		size_t here = (size_t)(stop - line);
+		if (here >= 3 && memcmp(line, "tt=", 3) == 0) return false;
+		if (here >= 2 && memcmp(line, "R=", 2) == 0) {
+			if (found) return false;
+			found = true;
+			count = unescape(line + 2, here - 2, rules, sizeof rules);
+			if (count == SIZE_MAX) return false;
+		}
+		line = stop + 1;
+	}
+	return found && are_by_node(rules, count);
+}
