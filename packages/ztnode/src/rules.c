@@ -64,7 +64,7 @@ bool rules_by_node(const char *config, size_t length) {
 	unsigned char rules[RULES_BYTES];
 	size_t count = 0;
 	bool found = false;
-	if (memchr(config, 0, length)) return false; /* there the core stops reading */
+	if (length == 0 || memchr(config, 0, length)) return false; /* there the core stops reading */
 	for (const char *line = config, *end = config + length; line < end;) {
 		const char *stop = line;
 		while (stop < end && *stop != '\n' && *stop != '\r') stop++;
