@@ -23,7 +23,7 @@ from tests.engine.test_contract import Host, Node, bring_up, engine, hosts, link
 pytestmark = pytest.mark.only_ztnode
 
 TAP = ["tso", "uso", "tcp-gro", "udp-gro"]
-UNDERLAY = ["underlay-gso", "underlay-gro"]
+UNDERLAY = ["underlay-gso", "underlay-gro", "shortcut"]
 MTU = 1394
 BURSTS, FLOWS = 50, 3
 UDP_SEGMENT, SO_NO_CHECK, SO_RCVBUFFORCE, CLONE_NEWNET = 103, 11, 33, 0x40000000

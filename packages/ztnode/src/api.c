@@ -3,6 +3,7 @@
 #include "door.h"
 #include "io.h"
 #include "offloads.h"
+#include "shortcut.h"
 
 #include <jansson.h>
 #include <microhttpd.h>
@@ -58,7 +59,8 @@ static json_t *underlay_json(struct api *api) {
 	                 (json_int_t)counts.foreign, "forged", (json_int_t)counts.forged, "strangers",
 	                 (json_int_t)counts.strangers, "segmentsRefused",
 	                 (json_int_t)underlay_refused(node_underlay(api->node)), "offloads",
-	                 offloads_json(OFFLOADS_UNDERLAY, underlay_offloads(node_underlay(api->node))));
+	                 offloads_json(OFFLOADS_NODE, underlay_offloads(node_underlay(api->node)) |
+	                                                  (shortcut_enabled() ? OFFLOAD_SHORTCUT : 0)));
 }
 
 static json_t *status_json(struct api *api) {
@@ -103,7 +105,7 @@ static json_t *network_json(struct api *api, const struct core_network *network)
 		network->bridge != 0, "broadcastEnabled", network->broadcast != 0, "portError", network->port_error,
 		"netconfRevision", (json_int_t)network->revision, "assignedAddresses", addresses, "portDeviceName", device,
 		"allowManaged", 0, "allowGlobal", 0, "allowDefault", 0, "allowDNS", 0, "offloads",
-		offloads_json(OFFLOADS_ALL & ~OFFLOADS_UNDERLAY, networks_offloads(node_networks(api->node), network->nwid)));
+		offloads_json(OFFLOADS_ALL & ~OFFLOADS_NODE, networks_offloads(node_networks(api->node), network->nwid)));
 }
 
 static json_t *peer_json(const struct core_peer *peer) {

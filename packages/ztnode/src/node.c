@@ -4,6 +4,7 @@
 #include "caller.h"
 #include "home.h"
 #include "io.h"
+#include "offloads.h"
 #include "receive.h"
 #include "shortcut.h"
 #include "tap.h"
@@ -176,6 +177,7 @@ struct node *node_start(const char *home, unsigned int port) {
 	if (!node->host.conf) goto failed;
 	unsigned int configured = localconf_settings(node->host.conf)->primary_port;
 	node->port = port ? port : configured ? configured : PORT_DEFAULT;
+	if (localconf_settings(node->host.conf)->offloads_off & OFFLOAD_SHORTCUT) shortcut_enable(false);
 	if (!open_underlay(node) || !open_core(node)) goto failed;
 	apply_physical(node);
 	tell_addresses(node);

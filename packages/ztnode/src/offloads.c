@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-static const char *const names[OFFLOADS] = {"tso", "uso", "tcp-gro", "udp-gro", "underlay-gso", "underlay-gro"};
+static const char *const names[OFFLOADS] = {"tso", "uso", "tcp-gro", "udp-gro", "underlay-gso", "underlay-gro", "shortcut"};
 
 const char *offload_name(unsigned int number) { return names[number]; }
 

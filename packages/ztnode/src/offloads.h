@@ -9,10 +9,12 @@ enum offloads {
 	OFFLOAD_UDP_GRO = 1 << 3,      /* frames of UDP are joined: Linux 6.2 */
 	OFFLOAD_UNDERLAY_GSO = 1 << 4, /* packets to one address are sent as one message */
 	OFFLOAD_UNDERLAY_GRO = 1 << 5, /* and are received as one */
+	OFFLOAD_SHORTCUT = 1 << 6,     /* packets like the one before are not the core's work (shortcut.h) */
 	OFFLOADS_UNDERLAY = OFFLOAD_UNDERLAY_GSO | OFFLOAD_UNDERLAY_GRO,
 	OFFLOADS_UDP = OFFLOAD_USO | OFFLOAD_UDP_GRO,
+	OFFLOADS_NODE = OFFLOADS_UNDERLAY | OFFLOAD_SHORTCUT, /* the others are of each TAP */
 };
-#define OFFLOADS 6
+#define OFFLOADS 7
 #define OFFLOADS_ALL ((1u << OFFLOADS) - 1)
 
 /* Name of the offload with this bit number. */

@@ -48,7 +48,7 @@ static void only_some_devices(void) {
 }
 
 static void offloads_are_switched_off_by_name(void) {
-	static const char *const names[] = {"tso", "uso", "tcp-gro", "udp-gro", "underlay-gso", "underlay-gro"};
+	static const char *const names[] = {"tso", "uso", "tcp-gro", "udp-gro", "underlay-gso", "underlay-gro", "shortcut"};
 	struct settings *s = parse("{\"settings\":{\"offloadDisable\":[\"uso\",7,\"lro\",\"underlay-gro\",\"uso\"]}}");
 	assert(s && s->offloads_off == (OFFLOAD_USO | OFFLOAD_UNDERLAY_GRO));
 	settings_free(s);
