@@ -29,6 +29,22 @@ static void scene(void (*how)(void), bool for_good) {
 	MUST(is_asked(&hand[3]));
 }
 
+/* The same on the way out; a longer frame is asked for, too. */
+static void scene_out(void (*how)(void)) {
+	unsigned char frame[200] = {0};
+	put_mac(frame, peer.places[0].mac), put_mac(frame + 6, alone.places[0].mac);
+	frame[12] = 8;
+	pass(5);
+	const size_t lengths[] = {100, 90, 101, 101, 15, 101};
+	const bool expected[] = {true, false, true, false, how != NULL, how != NULL};
+	for (int i = 0; i < 6; i++) {
+		unsigned long before = asked_out;
+		if (i == 4 && how) how();
+		leave_by(0, frame, lengths[i]);
+		MUST((asked_out > before) == expected[i]);
+	}
+}
+
 /* Echo requests of B, which are answered: with the cipher of today, and with the old one. */
 static void echo_with(const struct siv_key *with) {
 	static struct core_packet packet;
@@ -78,7 +94,11 @@ int main(int count, char **arguments) {
 	twins_begin();
 	void (*const scenes[])(void) = {NULL,         echo,       old_echo, fragment,     background_task,
 	                                joined_again, batch_ends, written,  others_change};
-	for (size_t i = 0; i < sizeof scenes / sizeof *scenes; i++) batch_number = (long)i, scene(scenes[i], scenes[i] == echo);
+	for (size_t i = 0; i < sizeof scenes / sizeof *scenes; i++) {
+		batch_number = (long)i;
+		scene(scenes[i], scenes[i] == echo);
+		scene_out(scenes[i]);
+	}
 	unsigned long batches = count > 1 ? strtoul(arguments[1], NULL, 10) : BATCHES;
 	for (unsigned long i = 0; i < batches; i++) {
 		state = i;

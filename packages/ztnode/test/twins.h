@@ -70,8 +70,8 @@ static size_t planet_size;
 static int64_t now;
 static struct siv_key keys[2]; /* from B to A */
 static unsigned char old_key[32];
-static bool has_keys;
-static unsigned long by_shortcut_in, by_shortcut_out, asked;
+static bool has_keys, only_count;
+static unsigned long by_shortcut_in, by_shortcut_out, asked, asked_out;
 static unsigned char (*next)(void);
 
 static unsigned int number(void) { return (unsigned int)next() << 8 | next(); }
@@ -149,6 +149,7 @@ static void deliver(struct end *end, uint64_t nwid, uint64_t source, uint64_t de
 		return;
 	}
 	struct delivered *frame = &end->frames[end->got++];
+	if (only_count) return;
 	memset(frame, 0, sizeof *frame);
 	*frame = (struct delivered){nwid, source, destination, type, (unsigned int)length, {0}};
 	memcpy(frame->bytes, data, length);
@@ -218,6 +219,7 @@ static void send_frame(struct end *end, uint64_t nwid, const unsigned char *fram
 	if (end->shortcut && shortcut_out(nwid, frame, length, place)) {
 		by_shortcut_out++;
 	} else if (end->shortcut) {
+		asked_out++;
 		shortcut_ask_out(end->core, now, nwid, frame, length);
 	} else {
 		ZT_Node_processVirtualNetworkFrame(end->core, NULL, now, nwid, number_at(frame + 6, 6), number_at(frame, 6),
@@ -483,10 +485,13 @@ static void take_from_peer(void) {
 	peer.sent = 0;
 }
 
+static void put_mac(unsigned char *at, uint64_t mac) {
+	for (int i = 0; i < 6; i++) at[i] = (unsigned char)(mac >> (40 - 8 * i));
+}
+
 static size_t make_frame(unsigned char *frame, uint64_t to, uint64_t from) {
 	size_t length = 15 + number() % (next() % 8 ? 1380 : 2000);
-	for (int i = 0; i < 6; i++)
-		frame[i] = (unsigned char)(to >> (40 - 8 * i)), frame[6 + i] = (unsigned char)(from >> (40 - 8 * i));
+	put_mac(frame, to), put_mac(frame + 6, from);
 	static const unsigned char types[][2] = {{8, 0}, {0x86, 0xdd}, {8, 6}, {0x88, 0xb5}};
 	memcpy(frame + 12, types[next() % 4], 2);
 	unsigned char seed = next();
@@ -561,7 +566,15 @@ static void arrive(const struct letter *letter, unsigned char how) {
 	post();
 }
 
-/* A's own frames. */
+/* A frame of A's own TAP. */
+static void leave_by(unsigned int which, const unsigned char *frame, size_t length) {
+	send_frame(&alone, NETWORK(which), frame, length);
+	send_frame(&behind, NETWORK(which), frame, length);
+	same_frames(&alone, 0, &behind, 0);
+	alone.got = behind.got = 0;
+	post();
+}
+
 static void ours(unsigned int which) {
 	unsigned char frame[FRAME_MOST];
 	unsigned char how = next();
@@ -572,11 +585,7 @@ static void ours(unsigned int which) {
 	if (how % 16 == 4) from ^= 0x10;
 	if (how % 16 == 5) to = from;
 	size_t length = make_frame(frame, to, from);
-	send_frame(&alone, NETWORK(which), frame, length);
-	send_frame(&behind, NETWORK(which), frame, length);
-	same_frames(&alone, 0, &behind, 0);
-	alone.got = behind.got = 0;
-	post();
+	leave_by(which, frame, length);
 }
 
 /* The rules of a network become others, or it goes and comes again. */
@@ -591,7 +600,7 @@ static unsigned int some_network(void) {
 	return choice < 176 ? 0 : choice % NETWORKS;
 }
 
-static void twins_batch(void) {
+__attribute__((unused)) static void twins_batch(void) {
 	batch_number++;
 	pass(1 + next() % 40);
 	held = 0;
@@ -620,7 +629,7 @@ static void twins_batch(void) {
 }
 
 /* The networks as they were. */
-static void twins_restore(void) {
+__attribute__((unused)) static void twins_restore(void) {
 	for (unsigned int i = 0; i < 3; i++) {
 		leave(&alone, i), leave(&behind, i);
 		configure(0, i, i);
