@@ -296,3 +296,17 @@ def test_what_systemctl_prints() -> None:
     stopped = "ActiveState=inactive\nMainPID=0\nActiveEnterTimestampMonotonic=5000000\nMemoryCurrent=[not set]"
     assert parse_unit(stopped, 65.0) == UnitState("inactive")
     assert parse_unit("MemoryCurrent=18446744073709551615", 1.0).cgroup_memory is None
+
+
+@pytest.mark.parametrize(("twin", "said"), [
+    ("remote", "two routers with the identity of R2 send over zt0/1; stop one of the two, "),
+    ("own", "R2 hears another router with the identity of zt0/1; stop one of the two, "),
+    (None, None),
+])  # fmt: skip
+def test_one_identity_in_two_places_is_said_once(twin: str | None, said: str | None) -> None:
+    told = pathd()
+    for path in told["bundles"]["zt0"]["paths"]:
+        path["twin"] = twin if path["instance"] == 1 else None
+    told["bundles"]["zt0"]["paths"] *= 2  # of both families
+    warnings = [w for w in data.bundle(box(pathd=told), PLAN)["warnings"] if "identity" in w]
+    assert [w.partition("or give")[0] for w in warnings] == ([said] if said else [])

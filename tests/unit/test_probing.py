@@ -322,7 +322,7 @@ def test_a_path_that_is_full_stays_up() -> None:
 probes = st.builds(
     wire.Probe, st.integers(0, 65535), st.booleans(), st.integers(1, 32), st.integers(0, 65535), st.integers(0, 2**64 - 1),
     st.integers(0, 2**32 - 1), st.integers(0, 2**32 - 1), st.integers(0, 2**32 - 1), st.none() | st.integers(0, 100),
-    st.integers(0, 2**64 - 1), st.integers(0, 2**64 - 1), st.integers(0, 255),
+    st.integers(0, 2**64 - 1), st.integers(0, 2**64 - 1), st.integers(0, 255), st.booleans(),
 )  # fmt: skip
 
 

@@ -343,11 +343,26 @@ def bundle_warnings(snapshot: Snapshot, plan: Plan) -> list[str]:
             f"another program set net.ipv4.fib_multipath_hash_policy"
         )
     told = (snapshot.pathd or {}).get("bundles", {}).get(plan.bundle, {})
+    found += dict.fromkeys(_twin(plan.bundle, path) for path in told.get("paths", []) if path.get("twin"))
     found += [f"{plan.bundle}: {fault}" for fault in told.get("endpoint_faults", [])]
     found += [f"packets for {prefix} do not go over {plan.bundle}: {why}" for prefix, why in unrouted(snapshot, plan).items()]
     if plan.instances and not plan.paths and not is_plain_member(plan):
         found.append(f"{plan.bundle} has no path: {_why_no_path(plan)}")
     return found
+
+
+def _twin(bundle: str, path: Mapping[str, Any]) -> str:
+    """An identity that is in two places, as after a copy of a disk, or an archive that two routers have read."""
+    number, remote = path["instance"], path["remote"]
+    if path["twin"] == "own":
+        return (
+            f"{remote} hears another router with the identity of {bundle}/{number}; "
+            f"stop one of the two, or give this one another: reset zerotier {bundle} identity instance {number}"
+        )
+    return (
+        f"two routers with the identity of {remote} send over {bundle}/{number}; stop one of the two, "
+        f"or give one of them another: reset zerotier ztN identity instance {number}"
+    )
 
 
 def _waits(snapshot: Snapshot, plan: Plan, instance: InstancePlan) -> bool:

@@ -95,6 +95,7 @@ class Status:
             "loss": None if loss is None else round(loss, 4),
             "wait_ms": round(1000 * self.prober.wait(path.nexthop_id), 1),
             "weight": self._weight(plan, path),
+            "twin": self.prober.twin(path.nexthop_id),
         }
 
     def _cause(self, look: Look, plan: Plan, path: PathPlan) -> str | None:

@@ -77,6 +77,7 @@ class _State:
     inbound: Delay = field(default_factory=Delay)  # of the remote's probes
     round_trip: Delay = field(default_factory=Delay)  # of ours and their answers
     trust: Trust = field(default_factory=Trust)
+    twin_at: float = -math.inf  # when the remote last said that it hears another router with our identity
 
 
 class Prober:
@@ -217,6 +218,14 @@ class Prober:
             return 0.0
         return min(state.remote_wait / 1000, state.round_trip.mean)
 
+    def twin(self, path: int) -> str | None:
+        """Whose identity two routers have, by what comes over a path: ``remote``, ``own``, or None."""
+        state, now = self._states.get(path), time.monotonic()
+        if state is None:
+            return None
+        told = state.trust.own_twin.seen(now) or now - state.twin_at <= FRESH
+        return "remote" if state.trust.remote_twin.seen(now) else "own" if told else None
+
     async def wait_for_peers(self, paths: Iterable[int], patience: float) -> None:
         """Wait until the peers that speak to us send nothing more over these paths and what was under way is here.
 
@@ -323,7 +332,7 @@ class Prober:
             probe = wire.Probe(
                 number, urgent, target.instance, state.good_ms, int(at * 1e9), *self._told.get(state.group, (0, 0)),
                 seen[state.group], uses[instance], state.trust.token, state.trust.echo,
-                round(1000 * state.inbound.least),
+                round(1000 * state.inbound.least), state.trust.remote_twin.seen(at),
             )  # fmt: skip
             packets.append((state, wire.encode(probe, target.family, state.identifier), copies))
         # In turn, so that answers of one path do not fill our own queue before another one's come.
@@ -368,8 +377,9 @@ class Prober:
             if arrival - state.came_at > state.target.interval * state.target.multiplier:
                 state.came_since = arrival
             state.came_at = max(state.came_at, arrival)
-        if state and hops == HOPS and state.trust.hear(probe.token, probe.echo, probe.sent):
+        if state and hops == HOPS and state.trust.hear(probe.token, probe.echo, probe.sent, arrival):
             state.seen_at = max(state.seen_at, arrival)
+            state.twin_at = arrival if probe.twin else state.twin_at
             state.remote_use, state.remote_wait = probe.use, probe.wait_ms
             state.inbound.came(probe.sent / 1e9, arrival)
             if probe.seen >> (state.target.instance - 1) & 1:

@@ -10,11 +10,14 @@ has another token; with the same token an older probe is a repeated one, and so 
 
 from __future__ import annotations
 
+import math
 import secrets
-from collections import deque
 from dataclasses import dataclass, field
 
+from zerotier_multi.pathd.probe.twin import Twin
+
 LATE = 10**9  # ns by which a probe may be older than the last one; two sockets bring them
+MEANWHILE = 3.0  # seconds in which a remote is heard that is there
 _STARTS = 64  # of the remote, whose tokens are kept in mind
 
 
@@ -31,10 +34,14 @@ class Trust:
     renewed: bool = False  # the probe last believed is the first of a start of the remote
     _proven: int = 0  # the token that came with a proof
     _sent: int = 0  # when the newest probe with it was sent, in ns of the remote's clock
-    _former: deque[int] = field(default_factory=lambda: deque(maxlen=_STARTS))
+    _former: dict[int, int] = field(default_factory=dict)  # tokens of former starts, and when the newest probe with each was sent
+    _heard: float = -math.inf  # when a probe was last believed, monotonic seconds
+    remote_twin: Twin = field(default_factory=Twin)  # signs that two routers have the remote's identity
+    own_twin: Twin = field(default_factory=Twin)  # that another one has ours
 
-    def hear(self, token: int, echo: int, sent: int) -> bool:
-        """A probe with these came over the path: whether its words may be believed. ``sent`` is in ns of the sender's clock.
+    def hear(self, token: int, echo: int, sent: int, now: float = 0.0) -> bool:
+        """A probe with these came over the path: whether its words may be believed. ``sent`` is in ns of the sender's clock,
+        ``now`` in monotonic seconds.
 
         A first token is echoed whoever it comes from, or two routers that start would never agree; one that came with a
         proof gives way only to another with a proof. A remote that starts again learns our token from our probes.
@@ -43,13 +50,25 @@ class Trust:
         if not proof:
             if token and not self._proven:
                 self.echo = token
+            elif token and token == self._proven and echo and sent > self._sent:
+                self.own_twin.sign(token, sent, now)  # the remote knows us, and believes somebody else in our place
+            elif token and token not in self._former and now - self._heard <= MEANWHILE:
+                self.remote_twin.sign(token, sent, now)  # ZeroTier sends to one of two, and the other hears nothing of us
             return False
-        if token in self._former or token == self._proven and sent < self._sent - LATE:
+        if token in self._former:
+            if sent > self._former[token]:
+                self._former[token] = sent
+                self.remote_twin.sign(token, sent, now)
             return False
+        if token == self._proven and sent < self._sent - LATE:
+            return False
+        self._heard = now
         self.renewed = token != self._proven
         if self.renewed:
             if self._proven:
-                self._former.append(self._proven)
+                self._former[self._proven] = self._sent
+                while len(self._former) > _STARTS:
+                    del self._former[next(iter(self._former))]
             self._proven, self._sent = token, 0
         self._sent = max(self._sent, sent)
         if token:

@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 MAGIC = 0x7A746D31  # "ztm1"; another format gets another one
 URGENT = 1  # flag: something has changed, read this at once
+TWIN = 4  # flag: two routers with the identity of the one that reads this are heard
 # Flag 2 is not free: earlier versions set it where they do not read the reply.
 
 ECHO_REQUEST = {4: 8, 6: 128}
@@ -52,6 +53,7 @@ class Probe(NamedTuple):
     token: int = 0
     echo: int = 0
     wait_ms: int = 0  # how much longer than at best the remote's probes take to the sender; more than a quarter of a second is 255
+    twin: bool = False  # the sender hears another router with the reader's identity
 
 
 def checksum(data: bytes) -> int:
@@ -64,8 +66,8 @@ def checksum(data: bytes) -> int:
 
 def encode(probe: Probe, family: int, identifier: int) -> bytes:
     """An echo request; the kernel itself puts the checksum of ICMPv6 in."""
-    sequence, urgent, instance, good_ms, sent, heard, used, seen, use, token, echo, wait_ms = probe
-    flags = URGENT if urgent else 0
+    sequence, urgent, instance, good_ms, sent, heard, used, seen, use, token, echo, wait_ms, twin = probe
+    flags = (URGENT if urgent else 0) | (TWIN if twin else 0)
     # The rest at the end, where an earlier version of the daemon does not look.
     payload = _PAYLOAD.pack(MAGIC, flags, instance, good_ms, sent, heard, used, seen)
     payload += _LOAD.pack(_UNKNOWN if use is None else use, min(wait_ms, _LONGEST)) + _TOKENS.pack(token, echo)
@@ -94,7 +96,11 @@ def decode(packet: bytes, family: int) -> tuple[bool, int, Probe] | None:
     known = use if use <= 100 else None
     token, echo = _TOKENS.unpack_from(packet, tokens) if len(packet) >= tokens + _TOKENS.size else (0, 0)
     urgent = bool(flags & URGENT)
-    return reply, identifier, Probe(sequence, urgent, instance, good_ms, sent, heard, used, seen, known, token, echo, wait_ms)
+    return (
+        reply,
+        identifier,
+        Probe(sequence, urgent, instance, good_ms, sent, heard, used, seen, known, token, echo, wait_ms, bool(flags & TWIN)),
+    )
 
 
 # -- classic BPF, so that only what is ours wakes the daemon (linux/filter.h)
