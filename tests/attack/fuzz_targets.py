@@ -7,6 +7,7 @@ import gzip
 import io
 import json
 import random
+import re
 import socket
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -18,8 +19,10 @@ from typing import Any
 from tests.attack.fuzzing import Target, as_text, encoded, mutated_bytes, mutated_json, mutated_text
 from tests.configuration import EXAMPLE, SCHEMA, configured, given
 from tests.unit.loop import Loop
+from tests.unit.test_configured_identity import secret as secret_identity
 from tests.unit.op_box import PLAN, box, peer
 from zerotier_multi import hosts, membership, planet, systemd, world
+from zerotier_multi.archive import Archive, ArchiveProblem, is_archived, pack, unpack
 from zerotier_multi.bundle_parser import parse_bundle
 from zerotier_multi.checks import check_bundle
 from zerotier_multi.cpu import Cpu, parse_cpu_list
@@ -27,7 +30,7 @@ from zerotier_multi.errors import ConfigProblems
 from zerotier_multi.files import clear_unfinished
 from zerotier_multi.homefiles import home_files, is_kept, is_leftover
 from zerotier_multi.homes import home_fault, own_identity
-from zerotier_multi.identity import PublicIdentity
+from zerotier_multi.identity import PublicIdentity, SecretIdentity
 from zerotier_multi.op import data, gather, text
 from zerotier_multi.pathd.instances import members, resolver
 from zerotier_multi.pathd.nftables import mss, spoofed
@@ -147,6 +150,27 @@ def _files(directory: Path) -> Made:
             return False
         return found is not None
 
+    home_of = {"identity.secret": f"{own}:{'cd' * 64}".encode(), "networks.d/8056c2e21c000001.conf": b"v=7"}
+    packed = pack(Archive("R1", "2026-11-23T00:00:00+00:00", {("zt0", 1): home_of, ("zt255", 32): home_of}))
+    pair = secret_identity(1)
+
+    def archived(given: bytes) -> bool:
+        try:
+            homes = unpack(given).homes
+        except ArchiveProblem:
+            return False
+        assert all(is_archived(name) for home in homes.values() for name in home)
+        assert all(re.fullmatch(r"zt[0-9]{1,3}", bundle) and 1 <= number <= 32 for bundle, number in homes)
+        return True
+
+    def secret_of_the_configuration(given: str) -> bool:
+        try:
+            SecretIdentity.parse(given)
+        except ValueError as error:
+            assert "cd" * 30 not in str(error)
+            return False
+        return True
+
     def worlds(given: bytes) -> bool:
         is_leftover("planet", given, wanted)
         is_leftover("moons.d/1.moon", given, wanted)
@@ -184,6 +208,8 @@ def _files(directory: Path) -> Made:
     isc = 'lease {\n  interface "eth1";\n  fixed-address 203.0.113.9;\n  option routers 203.0.113.1,203.0.113.2;\n  expire 2 2026/01/01;\n}\n'
     return [
         Target("identity.secret", [secret, secret + "\n"], mutated_text, identity),
+        Target("archives", [packed], mutated_bytes, archived),
+        Target("identities of the configuration", [pair, secret], mutated_text, secret_of_the_configuration),
         Target("planets and moons", [made, moon, base64.b64encode(made)], mutated_bytes, worlds),
         Target(
             "what the daemon writes down",
