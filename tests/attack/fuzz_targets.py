@@ -25,6 +25,7 @@ from zerotier_multi import hosts, membership, planet, systemd, world
 from zerotier_multi.archive import Archive, ArchiveProblem, is_archived, pack, unpack
 from zerotier_multi.bundle_parser import parse_bundle
 from zerotier_multi.checks import check_bundle
+from zerotier_multi.controller.dialects import DIALECTS, Member
 from zerotier_multi.cpu import Cpu, parse_cpu_list
 from zerotier_multi.errors import ConfigProblems
 from zerotier_multi.files import clear_unfinished
@@ -32,7 +33,7 @@ from zerotier_multi.homefiles import home_files, is_kept, is_leftover
 from zerotier_multi.homes import home_fault, own_identity
 from zerotier_multi.identity import PublicIdentity, SecretIdentity
 from zerotier_multi.op import data, gather, text
-from zerotier_multi.pathd.instances import members, resolver
+from zerotier_multi.pathd.instances import controllers, members, resolver
 from zerotier_multi.pathd.nftables import mss, spoofed
 from zerotier_multi.pathd.probe import wire
 from zerotier_multi.pathd.routing import leases
@@ -58,7 +59,16 @@ _DEEP = '[{"x":' * 5000
 
 def targets(directory: Path) -> Made:
     """All of them; files go into ``directory``, which also has to be where ztsh has its own."""
-    return [*_wire(), *_plans(directory), *_files(directory), *_names(), *_api(), *_control(directory), *_ztsh(directory)]
+    return [
+        *_wire(),
+        *_plans(directory),
+        *_files(directory),
+        *_names(),
+        *_api(),
+        *_controllers(),
+        *_control(directory),
+        *_ztsh(directory),
+    ]
 
 
 # -- packets
@@ -346,6 +356,36 @@ def _api() -> Made:
                 good.replace(b"Length: ", "Length: ²".encode("latin1")),
             ],
         ),
+    ]
+
+
+# -- what a controller answers, and the program that asks it
+
+
+def _controllers() -> Made:
+    node, network = "89e92ceee5", "8056c2e21c000001"
+    inner = {"authorized": True, "ipAssignments": ["10.14.0.1", "2001:db8::1"], "noAutoAssignIps": False}
+    members = [
+        {"name": "R1 zt0p1", "status": "authorized", "ipv4Assignments": ["10.14.0.1"], "ipv6Assignments": []},
+        {"name": "R1 zt0p1", "config": inner},
+        {"id": node, "address": node, "name": "R1 zt0p1", **inner},
+        [{"id": node, "address": node, "name": "R1 zt0p1", **inner}],
+    ]
+    want = Member("R1 zt0p1", True, frozenset({"10.14.0.1"}), automatic=False)
+
+    def understood(given: Any) -> bool:
+        found = [dialect.understand(given, node) for dialect in DIALECTS.values()]
+        for dialect, member in zip(DIALECTS.values(), found, strict=True):
+            json.dumps([request.body for request in dialect.change(network, node, member or Member(), want)])
+        return any(member and member.name for member in found)
+
+    def outcome(given: Any) -> bool:
+        return controllers.read_outcome(json.dumps(given).encode()).fault is None
+
+    done = {"fault": None, "members": [{"device": "zt0p1", "network": network, "node": node, "fault": None, "changed": True}]}
+    return [
+        Target("answers of a controller", members, mutated_json, understood),
+        Target("what an attempt prints", [done], mutated_json, outcome, [{"members": [1]}, []]),
     ]
 
 
