@@ -70,7 +70,7 @@ static size_t planet_size;
 static int64_t now;
 static struct siv_key keys[2]; /* from B to A */
 static unsigned char old_key[32];
-static bool has_keys, only_count;
+static bool has_keys, only_count, changed;
 static unsigned long by_shortcut_in, by_shortcut_out, asked, asked_out;
 static unsigned char (*next)(void);
 
@@ -590,6 +590,7 @@ static void ours(unsigned int which) {
 
 /* The rules of a network become others, or it goes and comes again. */
 static void change(unsigned int which, unsigned int kind) {
+	changed = true;
 	leave(&alone, which), leave(&behind, which);
 	configure(0, which, kind);
 	if (next() % 4) join(&alone, which), join(&behind, which);
@@ -630,6 +631,8 @@ __attribute__((unused)) static void twins_batch(void) {
 
 /* The networks as they were. */
 __attribute__((unused)) static void twins_restore(void) {
+	if (!changed) return;
+	changed = false;
 	for (unsigned int i = 0; i < 3; i++) {
 		leave(&alone, i), leave(&behind, i);
 		configure(0, i, i);
