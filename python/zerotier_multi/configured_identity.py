@@ -38,9 +38,10 @@ def _give(secret: Path, before: Path, configured: SecretIdentity) -> None:
 
 
 def _write(path: Path, content: bytes) -> None:
-    """The public part is a copy that the engine writes again."""
+    """With an identity goes its public copy, which ztnode does not write again."""
     if path.name == "identity.secret":
-        path.with_name("identity.public").unlink(missing_ok=True)
+        public = ":".join(content.decode("ascii").strip().split(":")[:3])
+        write_atomic(path.with_name("identity.public"), public.encode(), 0o600)
     write_atomic(path, content, 0o600)
     sync(path)
     sync(path.parent)

@@ -84,10 +84,10 @@ def test_a_home_gets_it_and_its_own_comes_back(tmp_path: Path) -> None:
         settle(tmp_path, configured)
         assert file.read_text().strip() == configured.text and file.stat().st_mode & 0o777 == 0o600
         assert coming_identity(tmp_path, None).address == "00000000a9"
-        assert not (tmp_path / "identity.public").exists()
+        assert (tmp_path / "identity.public").read_text() == str(configured.public)
         assert all(p.stat().st_mode & 0o777 == 0o600 for p in tmp_path.iterdir())
     settle(tmp_path, None)
-    assert file.read_text() == secret(9) and [p.name for p in tmp_path.iterdir()] == ["identity.secret"]
+    assert file.read_text() == secret(9) and {p.name for p in tmp_path.iterdir()} == {"identity.secret", "identity.public"}
     settle(tmp_path, None)
     assert file.read_text() == secret(9)
 
@@ -97,7 +97,7 @@ def test_a_home_without_an_own_one_keeps_it(tmp_path: Path) -> None:
     assert coming_identity(tmp_path, None) is None
     settle(tmp_path, one)
     settle(tmp_path, None)
-    assert coming_identity(tmp_path, None) == one.public and [p.name for p in tmp_path.iterdir()] == ["identity.secret"]
+    assert coming_identity(tmp_path, None) == one.public and not (tmp_path / "identity.before").exists()
 
 
 def test_the_home_s_own_one_in_the_configuration_changes_no_file(tmp_path: Path) -> None:

@@ -23,12 +23,13 @@ from zerotier_multi.archive import (
     foreign,
     is_archived,
     pack,
+    public_part,
     seal,
     unpack,
     unseal,
 )
 from zerotier_multi.commit import Change, CommitError, apply, generate
-from zerotier_multi.files import aside, clear_unfinished, sync
+from zerotier_multi.files import aside, clear_unfinished, sync, write_atomic
 from zerotier_multi.homefiles import PLANET_MARK
 from zerotier_multi.homes import make_home, own_identity
 from zerotier_multi.op.actions import ends_in_order
@@ -296,7 +297,8 @@ def _put(homes: Homes, due: Sequence[tuple[str, int]]) -> None:
                 os.replace(temporary, path)
             for place in due:
                 home = names.home(*place)
-                (home / "identity.public").unlink(missing_ok=True)  # of the identity before; the engine writes it again
+                public = public_part(homes[place]["identity.secret"])
+                write_atomic(home / "identity.public", str(public).encode(), 0o600)  # ztnode does not write it again
                 sync(home)
             for plan in plans:
                 change = Change(plan.bundle, plan)
