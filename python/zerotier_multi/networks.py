@@ -85,7 +85,7 @@ def _further(bundle: Bundle, count: int) -> Iterable[Problem]:
         yield Problem(
             at,
             f"is a further network, which only a bundle of one instance can join, but there are {count}; "
-            "set instance K network-id, or use another bundle",
+            f"delete the network-id that it replaces ({bundle.network_id}), or set instance K network-id",
         )
     elif bundle.controller_free:
         yield Problem(at, "is a further network, which needs a controller; keep one network-id in controller-free mode")

@@ -60,7 +60,7 @@ ALONE = [
      f"{P} force-tcp-relay conflicts with bonding, which needs UDP; delete one of them"),
     ("a further network of several instances", EXAMPLE + "network-id 8056c2e21c000002",
      f"{P} network-id 8056c2e21c000002 is a further network, which only a bundle of one instance can join, but there are 4; "
-     "set instance K network-id, or use another bundle"),
+     "delete the network-id that it replaces (8056c2e21c000001), or set instance K network-id"),
     ("a further network without a controller", ONE + "network-id 8056c2e21c000002\ncontroller-free",
      f"{P} network-id 8056c2e21c000002 is a further network, which needs a controller; keep one network-id in controller-free mode"),
     ("several networks and one of the instance's own", ONE + "network-id 8056c2e21c000002\ninstance 1 network-id 8056c2e21c000003",

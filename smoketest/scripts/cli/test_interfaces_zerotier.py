@@ -959,9 +959,11 @@ class ZeroTierInterfaceTest(VyOSUnitTestSHIM.TestCase):
         self.refused('instance 2 network-id is missing; set it here or for the whole bundle')
         self.cli_set(zt0 + ['network-id', 'ff00160016000000'])
         self.refused('is an ad-hoc network (it begins with ff), which anybody can join; choose another')
+        self.cli_set(zt0 + ['network-id', network])
+        self.refused('is a further network, which only a bundle of one instance can join, but there are 2')
         self.assertEqual(pids(), {})
         self.cli_delete(zt0 + ['instance'])
-        self.cli_set(zt0 + ['network-id', network])
+        self.replace(zt0 + ['network-id'], network)
         self.cli_commit()
         self.assert_example(2)
 
