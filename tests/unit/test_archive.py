@@ -190,6 +190,25 @@ def test_what_is_told_has_no_secret(root: Path, typed: Callable[[str], None]) ->
     assert "cdcd" not in text and PASSPHRASE not in text
 
 
+@pytest.mark.parametrize(
+    ("mode", "group", "owner"), [(0o755, 0, 0), (0o775, 0, 0), (0o775, 65534, 65534), (0o1777, 0, 65534)], ids=oct
+)
+def test_an_archive_is_the_callers_where_he_may_write(
+    root: Path, typed: Callable[[str], None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: int, group: int, owner: int
+) -> None:
+    """Elsewhere it stays root's: a file of one's own in /etc could be written again, and read by root."""
+    monkeypatch.setenv("SUDO_UID", "65534")
+    monkeypatch.setenv("SUDO_GID", "65534")
+    place = tmp_path / "place"
+    place.mkdir()
+    os.chown(place, 0, group)
+    place.chmod(mode)
+    typed(PASSPHRASE)
+    archives.write_archive(str(place / "a"), None, None)
+    found = (place / "a").stat()
+    assert (found.st_uid, stat.S_IMODE(found.st_mode)) == (owner, 0o600)
+
+
 def test_no_archive_is_written_in_vain(root: Path, typed: Callable[[str], None], tmp_path: Path) -> None:
     there = tmp_path / "there"
     there.write_text("mine")

@@ -5,9 +5,11 @@ from __future__ import annotations
 import datetime
 import getpass
 import os
+import pwd
 import socket
+import stat
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
@@ -158,7 +160,9 @@ def _write_new(path: Path, content: bytes) -> None:
         try:
             with os.fdopen(descriptor, "wb") as file:
                 with suppress(OSError, KeyError, ValueError):  # a stick with FAT knows no owners
-                    os.fchown(descriptor, int(os.environ["SUDO_UID"]), int(os.environ["SUDO_GID"]))
+                    user, group = int(os.environ["SUDO_UID"]), int(os.environ["SUDO_GID"])
+                    if may_write(path.parent.stat(), user, os.getgrouplist(pwd.getpwuid(user).pw_name, group)):
+                        os.fchown(descriptor, user, group)
                 file.write(content)
                 file.flush()
                 os.fsync(descriptor)
@@ -168,6 +172,13 @@ def _write_new(path: Path, content: bytes) -> None:
             if isinstance(error, OSError):
                 raise Unavailable(f"{path} cannot be written ({error.strerror}); nothing is left of it") from None
             raise
+
+
+def may_write(directory: os.stat_result, user: int, groups: Collection[int]) -> bool:
+    """Whether a user could make files in a directory: one of his own in another one, in /etc for one, could make him root."""
+    if directory.st_uid == user:
+        return bool(directory.st_mode & stat.S_IWUSR)
+    return bool(directory.st_mode & (stat.S_IWGRP if directory.st_gid in groups else stat.S_IWOTH))
 
 
 # -- the passphrase
