@@ -35,6 +35,11 @@ def efficiency(throughput: Mapping[int, float]) -> dict[int, float]:
     return {number: value / (number * alone) for number, value in sorted(throughput.items())}
 
 
+def interval(values: Sequence[float]) -> float:
+    """Half the 95 % interval of the mean; not a number for fewer than two values."""
+    return 1.96 * statistics.stdev(values) / math.sqrt(len(values)) if len(values) > 1 else math.nan
+
+
 def evenness(shares: Sequence[float]) -> float:
     """Largest / mean share of paths; 1 is even."""
     return max(shares) / statistics.mean(shares) if sum(shares) else math.nan

@@ -37,7 +37,6 @@ KINDS: Mapping[str, Kind] = {
     "tcp-1": Kind(1),
     "tcp-8": Kind(8, 2),
     "tcp-16": Kind(16, 4),
-    "tcp-32": Kind(32, 4),
     "tcp-64": Kind(64, 4),
     "tcp-bidir": Kind(4, 1, both=True),
     "udp-1200": Kind(1, udp=1200),
@@ -65,6 +64,11 @@ class Carried:
     def process_cpu_per_gbit(self) -> float:
         """The same of the subject's processes alone."""
         return self.cost.processes / (self.mbit * self.seconds / 1000)
+
+
+def scaled(kind: Kind, times: int) -> Kind:
+    """So many times the streams, over four processes at most: the receivers' cores are those of the subject here."""
+    return replace(kind, streams=kind.streams * times, processes=max(kind.processes, min(4, kind.processes * times)))
 
 
 def over(kind: Kind, ways: int) -> Kind:
@@ -188,9 +192,9 @@ def _machine() -> Cost:
     return cost(())
 
 
-def carry(name: str, ends: tuple[End, End], seconds: float, meter: Callable[[], Cost] = _machine) -> Carried:
-    """Send one kind of traffic for so long, and take what it costs meanwhile."""
-    senders = Senders(KINDS[name], *ends, seconds)
+def carry(name: str, ends: tuple[End, End], seconds: float, meter: Callable[[], Cost] = _machine, times: int = 1) -> Carried:
+    """Send one kind of traffic, ``times`` its streams, for so long, and take what it costs meanwhile."""
+    senders = Senders(scaled(KINDS[name], times), *ends, seconds)
     before = meter()
     try:
         mbit, lost = senders.end()

@@ -5,33 +5,63 @@ A small machine has few cores, but with a tenth of a core each it has room for e
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Iterator
 
 from bench.budget import limited
 from bench.ends import End
 from bench.measure.common import Context, Reading
+from bench.peers.common import Link
 from bench.results import Parameter
-from bench.traffic import carry
+from bench.traffic import Carried, carry
 
 TRANSIT = ("10.14.0.1", "10.14.0.2")  # of instance 1
 
 
 def measure(context: Context) -> Iterator[Reading]:
-    """Each budget (0: none) to the floating addresses; one instance also to its transit addresses, which is what counts for it."""
-    traffic = context.parameters["traffic"]
+    """Each budget, over the floating addresses; one instance over its transit addresses too, which is what counts for it."""
+    count = int(context.subject.parameters["instances"])
     with context.link() as link:
-        targets: list[tuple[dict[str, Parameter], tuple[End, End]]] = [({}, context.ends(link))]
-        if int(context.subject.parameters["instances"]) == 1:
-            here, there = (End(place, address) for place, address in zip(context.site.places, TRANSIT, strict=True))
-            targets = [({}, (here, there)), ({"floating_ip": True}, context.ends(link))]
-            if context.round % 2:  # what is compared takes turns
-                targets.reverse()
         for budget in context.parameters["budgets"]:
-            for more, ends in targets:
-                parameters = {"budget": budget, "traffic": traffic, **more}
-                with limited(link.pids if budget else (), budget):
-                    carried = carry(traffic, ends, context.seconds, link.cost)
-                yield context.main(carried.mbit, parameters, (*link.commands, *carried.commands))
-                yield Reading(parameters, "cpu per Gbit", "CPU s", "lower", carried.cpu_per_gbit)
-                used = carried.cost.processes / carried.seconds / len(link.pids)
-                yield Reading(parameters, "cores used per instance", "cores", "lower", used)
+            with limited(link.pids if budget else (), budget):
+                if count == 1:
+                    yield from _both(context, link, budget)
+                else:
+                    carried = _carry(context, link, context.ends(link), context.seconds, count)
+                    yield from _readings(context, link, [carried], _parameters(context, budget))
+
+
+def _carry(context: Context, link: Link, ends: tuple[End, End], seconds: float, count: int) -> Carried:
+    return carry(context.parameters["traffic"], ends, seconds, link.cost, times=count)
+
+
+def _both(context: Context, link: Link, budget: float) -> Iterator[Reading]:
+    """One instance in short turns with and without the floating address: what differs between two of them is not the drift of
+    the machine."""
+    transit = tuple(End(place, address) for place, address in zip(context.site.places, TRANSIT, strict=True))
+    pairs, seconds = int(context.parameters["pairs"]), float(context.parameters["pair_seconds"])
+    floating: list[Carried] = []
+    without: list[Carried] = []
+    for number in range(pairs):
+        turns = [(floating, context.ends(link)), (without, (transit[0], transit[1]))]
+        for found, ends in turns if number % 2 else reversed(turns):
+            found.append(_carry(context, link, ends, seconds, 1))
+    yield from _readings(context, link, without, _parameters(context, budget))
+    yield from _readings(context, link, floating, _parameters(context, budget, floating_ip=True))
+    ratios = tuple(over.mbit / plain.mbit for over, plain in zip(floating, without, strict=True))
+    yield Reading(
+        _parameters(context, budget), "floating ip to transit", "x", "higher", statistics.mean(ratios), distribution=ratios
+    )
+
+
+def _parameters(context: Context, budget: float, **more: Parameter) -> dict[str, Parameter]:
+    return {"budget": budget, "traffic": f"{context.parameters['traffic']} per instance", **more}
+
+
+def _readings(context: Context, link: Link, carried: list[Carried], parameters: dict[str, Parameter]) -> Iterator[Reading]:
+    mbit = statistics.mean(one.mbit for one in carried)
+    gbit = sum(one.mbit * one.seconds for one in carried) / 1000
+    yield context.main(mbit, parameters, (*link.commands, *carried[0].commands))
+    yield Reading(parameters, "cpu per Gbit", "CPU s", "lower", sum(one.cost.machine for one in carried) / gbit)
+    used = sum(one.cost.processes for one in carried) / sum(one.seconds for one in carried) / len(link.pids)
+    yield Reading(parameters, "cores used per instance", "cores", "lower", used)

@@ -157,8 +157,9 @@ def scaling(context: Context) -> Iterator[Reading]:
     """Whole cores (budget 0): the paths of N instances, without a limit."""
     traffic = str(context.parameters["traffic"])
     with context.link() as link:
-        parameters: dict[str, Parameter] = {"budget": 0, "traffic": traffic}
-        carried = carry(traffic, context.ends(link), context.seconds, link.cost)
+        parameters: dict[str, Parameter] = {"budget": 0, "traffic": f"{traffic} per instance"}
+        times = int(context.subject.parameters["instances"])
+        carried = carry(traffic, context.ends(link), context.seconds, link.cost, times)
         yield context.main(carried.mbit, parameters, (*link.commands, *carried.commands))
         yield Reading(parameters, "cpu per Gbit", "CPU s", "lower", carried.cpu_per_gbit)
         used = carried.cost.processes / carried.seconds / len(link.pids) / 2

@@ -101,7 +101,7 @@ def goals(run: Run) -> Table:
     rows = []
     for claim in verdict.claims(run):
         if claim.met is None:
-            outcome = Cell("not measured", claim.why, kind="why")
+            outcome = Cell("not told" if claim.measured else "not measured", claim.why, kind="why")
         else:
             outcome = Cell("met", kind="good") if claim.met else Cell("missed", kind="bad")
         rows.append(("", [Cell(claim.what), outcome, Cell(claim.measured or "–"), Cell(claim.goal), Cell(claim.field or "–")]))

@@ -190,14 +190,19 @@ def _scaling(run: Run, scenario: Scenario) -> Iterator[Block]:
         yield Block("What the floating address costs", "", Table(
             "Floating address", ("", "over it", "without it", "cost"),
             [
-                (row.group, [
-                    Cell(row.subject), Cell(f"{words.number(words.median(row))} {row.unit}"),
-                    Cell(f"{words.number(words.median(other))} {other.unit}"), Cell(words.percent(max(cost, 0.0))),
+                (cost.over.group, [
+                    Cell(f"{cost.over.subject}, {words.percent(float(cost.over.parameters['budget']))} of a core"),
+                    Cell(f"{words.number(words.median(cost.over))} {cost.over.unit}"),
+                    Cell(f"{words.number(words.median(cost.without))} {cost.without.unit}"), Cell(cost.said),
                 ])
-                for row, other, cost in costs
+                for cost in costs
             ] + [("field", [Cell("GK41, 1G (field)"), Cell("441 Mbit/s"), Cell("541 Mbit/s"), Cell(words.percent(field.FLOATING_IP_COST))])],
         ))  # fmt: skip
-    rest = [row for row in scenario.rows if (row.metric not in ("throughput", "efficiency") or row.unavailable)]
+    rest = [
+        row
+        for row in scenario.rows
+        if (row.metric not in ("throughput", "efficiency", verdict.FLOATING_IP_RATIO) or row.unavailable)
+    ]
     yield from _all(scenario, [row for row in rest if not row.parameters.get("floating_ip") or row.unavailable], ids)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -13,13 +14,14 @@ from bench.results import Row, Run
 BUDGET = 0.1  # of a core for each instance, at which efficiency has goals
 EFFICIENCY = {4: 0.95, 8: 0.90}  # at least
 FLOATING_IP = 0.01  # at most, as a share of the throughput
+FLOATING_IP_RATIO = "floating ip to transit"  # a metric
 FLOWS, PATHS = 64, 4
 EVENNESS = {"static": 1.25, "auto": 1.05}  # largest to mean share, at most
 
 
 @dataclass(frozen=True)
 class Claim:
-    """A goal and what was measured. ``met`` is None where nothing was; ``why`` then says why, if that is known."""
+    """A goal and what was measured. ``met`` is None where nothing was, or where that does not tell; ``why`` then says why."""
 
     what: str
     goal: str
@@ -54,17 +56,44 @@ def gains(by_number: dict[int, Row]) -> dict[int, float]:
     return {number: words.median(row) / alone if alone else math.nan for number, row in by_number.items()}
 
 
-def floating_ip(run: Run) -> list[tuple[Row, Row, float]]:
-    """(over the floating address, the same without it, what that costs as a share)."""
+@dataclass(frozen=True)
+class Cost:
+    """What the floating address costs: the rows over it and without it, and the share lost, with half its 95 % interval."""
+
+    over: Row
+    without: Row
+    share: float
+    margin: float
+
+    @property
+    def said(self) -> str:
+        return f"{words.percent(self.share)} ± {words.percent(self.margin)}"
+
+    def at_most(self, limit: float) -> bool | None:
+        """Whether it costs no more; None where the interval does not tell."""
+        if self.share + self.margin <= limit:
+            return True
+        return False if self.share - self.margin > limit else None
+
+
+def floating_ip(run: Run) -> list[Cost]:
+    """By pairs of turns, one with the floating address and one without."""
+    those = [row for row in rows(run, "scaling") if row.samples]
     found = []
-    those = [row for row in rows(run, "scaling") if row.metric == "throughput" and row.samples]
     for row in those:
-        if row.parameters.get("floating_ip"):
-            rest = {name: value for name, value in row.parameters.items() if name != "floating_ip"}
-            for other in those:
-                if rest == {name: value for name, value in other.parameters.items() if name != "floating_ip"} and other is not row:
-                    found.append((row, other, 1 - figures.ratio(row.samples, other.samples)))
+        if row.metric == FLOATING_IP_RATIO and row.distribution:
+            same = [other for other in those if other.metric == "throughput" and _alike(row, other)]
+            over = next((other for other in same if other.parameters.get("floating_ip")), None)
+            without = next((other for other in same if not other.parameters.get("floating_ip")), None)
+            if over and without:
+                found.append(Cost(over, without, 1 - statistics.mean(row.distribution), figures.interval(row.distribution)))
     return found
+
+
+def _alike(one: Row, other: Row) -> bool:
+    """Whether two rows have the same subject and parameters, but for the floating address."""
+    first, second = ({k: v for k, v in row.parameters.items() if k != "floating_ip"} for row in (one, other))
+    return one.subject == other.subject and first == second
 
 
 def _why(those: Sequence[Row]) -> str:
@@ -84,12 +113,13 @@ def claims(run: Run) -> list[Claim]:
         theirs = f"{seen / number:.2f} on MS-01" if seen else ""
         met = all(value >= least for value in known.values()) if known else None
         found.append(Claim(what, f"at least {least:.2f}", said, met, theirs, _why(rows(run, "scaling"))))
-    costs = [(row, cost) for row, _, cost in floating_ip(run) if row.parameters.get("budget", BUDGET) == BUDGET]
+    costs = [cost for cost in floating_ip(run) if cost.over.parameters.get("budget", BUDGET) == BUDGET]
+    kept = [cost.at_most(FLOATING_IP) for cost in costs]
     found.append(Claim(
         "what the floating address costs", f"at most {words.percent(FLOATING_IP)}",
-        ", ".join(f"{words.percent(max(cost, 0.0))} ({row.subject})" for row, cost in costs),
-        all(cost <= FLOATING_IP for _, cost in costs) if costs else None, words.percent(field.FLOATING_IP_COST),
-        _why([row for row in rows(run, "scaling") if row.parameters.get("floating_ip")]),
+        ", ".join(f"{cost.said} ({cost.over.subject})" for cost in costs),
+        False if False in kept else None if None in kept or not kept else True, words.percent(field.FLOATING_IP_COST),
+        "the turns differ too much to tell" if kept else _why(rows(run, "scaling")),
     ))  # fmt: skip
     for weights, most in EVENNESS.items():
         those = [

@@ -11,8 +11,8 @@ from bench.results import Parameter, Row
 TRAFFIC = {
     "tcp-1": "TCP, 1 stream",
     "tcp-8": "TCP, 8 streams",
+    "tcp-8 per instance": "TCP, 8 streams per instance",
     "tcp-16": "TCP, 16 streams",
-    "tcp-32": "TCP, 32 streams",
     "tcp-64": "TCP, 64 streams",
     "tcp-bidir": "TCP, both ways at once",
     "udp-1200": "UDP, 1200 bytes",

@@ -206,14 +206,22 @@ def test_a_goal_is_met_missed_or_not_measured() -> None:
 
 
 def test_the_floating_address_is_compared_with_the_same_without_it() -> None:
-    rows = []
-    for budget, over in ((0.1, 97.0), (0.05, 100.0)):
-        same = {"engine": "ztnode", "instances": 1, "budget": budget}
-        rows += [row("a", 100.0, parameters=same), row("a", over, parameters={**same, "floating_ip": True})]
-    run = made_of("scaling", *rows)
-    assert [round(cost, 3) for _, _, cost in verdict.floating_ip(run)] == [0.03, 0.0]
-    goal = next(claim for claim in verdict.claims(run) if "floating" in claim.what)
-    assert goal.met is False and goal.measured.count("(") == 1 and goal.field == f"18.5{words.NARROW}%"
+    def made(turns: Sequence[float]) -> Run:
+        rows = []
+        for budget, ratios in ((0.1, turns), (0.05, (1.0, 1.0))):
+            same = {"engine": "ztnode", "instances": 1, "budget": budget}
+            rows += [row("a", 100.0, parameters=same), row("a", 97.0, parameters={**same, "floating_ip": True})]
+            rows += [row("a", 1.0, metric="floating ip to transit", parameters=same, distribution=tuple(ratios))]
+        return made_of("scaling", *rows)
+
+    def goal(turns: Sequence[float]) -> verdict.Claim:
+        return next(claim for claim in verdict.claims(made(turns)) if "floating" in claim.what)
+
+    assert [round(cost.share, 3) for cost in verdict.floating_ip(made((0.96, 0.98)))] == [0.03, 0.0]
+    assert goal((0.97, 0.97)).met is False and goal((0.995, 0.995)).met is True
+    uneven = goal((0.9, 1.1, 0.9, 1.1))
+    assert uneven.met is None and "differ" in uneven.why and f"± 11.3{words.NARROW}%" in uneven.measured
+    assert uneven.measured.count("(") == 1 and uneven.field == f"18.5{words.NARROW}%"
 
 
 def test_ratios_are_those_of_the_same_traffic() -> None:

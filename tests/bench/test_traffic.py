@@ -11,7 +11,7 @@ from bench.measure.commit import configuration
 from bench.measure.latency import round_trips
 from bench.measure.profile import fold
 from bench.measure.stalls import SECOND, readings, timeline
-from bench.traffic import KINDS, Carried, client_commands, combine, over, received, received_iperf2, whole
+from bench.traffic import KINDS, Carried, client_commands, combine, over, received, received_iperf2, scaled, whole
 from lab.flows import Seen
 from lab.link import Witness
 from lab.process import LabError
@@ -65,6 +65,12 @@ def test_udp_is_sent_as_fast_as_possible():
 def test_a_rate_is_of_each_stream():
     commands = client_commands(KINDS["tcp-8"], "10.0.0.2", "10.0.0.1", 4, rate_mbit=12.5)
     assert all(c[c.index("-b") + 1] == "12.5M" for c in commands)
+
+
+@pytest.mark.parametrize("times", [1, 2, 3, 4, 6, 8, 16])
+def test_streams_grow_with_the_instances_over_four_processes_at_most(times):
+    kind = scaled(KINDS["tcp-8"], times)
+    assert (kind.streams, kind.processes) == (8 * times, 2 if times == 1 else 4) and kind.streams % kind.processes == 0
 
 
 def test_kinds_share_their_streams_evenly():
