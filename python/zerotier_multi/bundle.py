@@ -109,6 +109,11 @@ class Bundle:
     controller: ControllerSettings | None = None
     planet: str | None = None  # path of a file, or base64 text
     adjust_mss: tuple[str | int, str | int]  # IPv4, IPv6
+    source_validation: tuple[str, str]
+    disable_forwarding: tuple[bool, bool]
+    mirror_ingress: str | None = None  # the device that gets copies of what comes in
+    mirror_egress: str | None = None  # and of what goes out
+    redirect: str | None = None  # the device that takes what comes in
     settings: tuple[Given, ...] = ()  # of local.conf, for all instances
 
     @property

@@ -124,6 +124,7 @@ def parse_bundle(name: str, tree: ConfigTree) -> Bundle:
         refuse_if_any([Problem(top.path, f"a bundle is named zt0 to zt{names.MAX_BUNDLE}")])
     transit, balance, health = top.level("transit"), top.level("balance"), top.level("health-check")
     resilient = balance.level("resilient")
+    ip, ipv6 = top.level("ip"), top.level("ipv6")
     joined = tuple(dict.fromkeys(top.many("network-id", network_id)))
     bundle = Bundle(
         name=name,
@@ -155,7 +156,12 @@ def parse_bundle(name: str, tree: ConfigTree) -> Bundle:
         controller_free=top.has("controller-free"),
         controller=_controller(top.level("controller")) if top.has("controller") else None,
         planet=_planet(top),
-        adjust_mss=(top.level("ip").number_or_word("adjust-mss"), top.level("ipv6").number_or_word("adjust-mss")),
+        adjust_mss=(ip.number_or_word("adjust-mss"), ipv6.number_or_word("adjust-mss")),
+        source_validation=(ip.word("source-validation"), ipv6.word("source-validation")),
+        disable_forwarding=(ip.has("disable-forwarding"), ipv6.has("disable-forwarding")),
+        mirror_ingress=top.level("mirror").tree.get("ingress"),
+        mirror_egress=top.level("mirror").tree.get("egress"),
+        redirect=top.tree.get("redirect"),
         settings=top.settings(),
     )
     refuse_if_any(problems)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import ipaddress
 from collections.abc import Iterable, Mapping, Sequence
 
-from zerotier_multi import bonding, names, networks, uplinks
+from zerotier_multi import bonding, mirror, names, networks, uplinks
 from zerotier_multi.bundle import Bundle, Remote
 from zerotier_multi.controller import settings as controllers
 from zerotier_multi.cpu import Topology
@@ -30,6 +30,7 @@ def check_bundle(bundle: Bundle, topology: Topology) -> list[Problem]:
     numbers = instance_numbers(bundle, topology)
     return [
         *_vrf(bundle),
+        *mirror.problems(bundle),
         *_weights(bundle, numbers),
         *_networks(bundle, numbers),
         *networks.problems(bundle, numbers, instance_count(bundle, topology)),

@@ -12,6 +12,7 @@ from functools import cache
 from typing import Any, get_args, get_origin, get_type_hints
 
 SCHEMA = 1
+STRICT, LOOSE, NO_VALIDATION = "strict", "loose", "disable"  # source-validation
 CLAMP_TO_PMTU, NO_CLAMP = "clamp-mss-to-pmtu", "disable"  # adjust-mss, where it is no number
 
 
@@ -172,6 +173,11 @@ class Plan:
     planet: str = ""  # private roots: their planet file as base64 text
     adjust_mss: tuple[str | int, str | int] = (CLAMP_TO_PMTU, CLAMP_TO_PMTU)  # of forwarded TCP over IPv4 and IPv6, bytes
     controller: ControllerPlan | None = None  # whose API is used
+    mirror_ingress: str | None = None  # the device that gets copies of what comes in
+    mirror_egress: str | None = None  # and of what goes out
+    redirect: str | None = None  # the device that takes what comes in
+    source_validation: tuple[str, str] = (NO_VALIDATION, NO_VALIDATION)  # of IPv4 and IPv6
+    disable_forwarding: tuple[bool, bool] = (False, False)
 
     def instance(self, number: int) -> InstancePlan | None:
         """The instance with that number, or None."""

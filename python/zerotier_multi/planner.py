@@ -95,6 +95,11 @@ def make_plan(
         planet=base64.b64encode(planet).decode(),
         adjust_mss=bundle.adjust_mss,
         controller=_controller(bundle),
+        mirror_ingress=bundle.mirror_ingress,
+        mirror_egress=bundle.mirror_egress,
+        redirect=bundle.redirect,
+        source_validation=bundle.source_validation,
+        disable_forwarding=bundle.disable_forwarding,
     )
 
 

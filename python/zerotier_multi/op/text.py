@@ -90,6 +90,7 @@ def bundle(data: Data, colour: bool) -> str:
             ("Groups", _GROUPS.get(data["resilient"], "-")),
             ("Addresses", ", ".join(data["addresses"]) or "-"),
             ("VRF", dash(data["vrf"])),
+            *_copies(data),
             ("Transit MTU", f"{data['mtu']} bytes" if data["mtu"] else "-"),
             ("Adjust MSS", _mss(data["adjust_mss"])),
             ("Mode", _mode(data)),
@@ -347,6 +348,12 @@ def break_command(command: str, width: int = WIDTH) -> list[str]:
             lines.append(f"{line[:cut]}\\")
             line = line[cut:]
     return [*lines, line]
+
+
+def _copies(data: Data) -> list[tuple[str, str]]:
+    """Lines of mirror and redirect; none where there is none."""
+    named = (("Mirror ingress", "mirror_ingress"), ("Mirror egress", "mirror_egress"), ("Redirect", "redirect"))
+    return [(label, f"to {data[key]}") for label, key in named if data[key]]
 
 
 def description(entry: Data) -> list[tuple[str, str]]:

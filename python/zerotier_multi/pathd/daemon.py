@@ -110,8 +110,9 @@ class Daemon:
     def _listen(self) -> None:
         self._loop.add_reader(self._router.notices, self._kernel_event)
         self._loop.add_reader(self._router.settings, self._sysctl_event)
-        if self._router.nftables.events:
-            self._loop.add_reader(self._router.nftables.events, self._nft_event)
+        for table in self._router.tables:
+            if table.events:
+                self._loop.add_reader(table.events, self._nft_event)
         for number in (signal.SIGTERM, signal.SIGINT):
             self._loop.add_signal_handler(number, self._loop.stop)
         self._loop.add_signal_handler(signal.SIGHUP, self.sync)
@@ -128,7 +129,7 @@ class Daemon:
         self.reconcile()
 
     def _nft_event(self) -> None:
-        if self._router.nftables.touched():
+        if any([table.touched() for table in self._router.tables]):  # each reads its own events
             self.reconcile()
 
     async def _request(self, request: dict[str, Any], privileged: bool) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from zerotier_multi.netlink.state import KernelState
 from zerotier_multi.pathd.kernel.actions import Action, actions
 from zerotier_multi.pathd.kernel.desired import Desired, Share, desired_state, group_id
 from zerotier_multi.pathd.kernel.sysctls import router_wide
-from zerotier_multi.pathd.nftables import mss, spoofed, table
+from zerotier_multi.pathd.nftables import forwarding, mirror, mss, spoofed, table
 from zerotier_multi.pathd.probe.prober import Target
 from zerotier_multi.pathd.probe.targets import targets
 from zerotier_multi.pathd.routing import full_tunnel, uplinks
@@ -64,7 +64,8 @@ class Decision:
     want: Desired
     todo: tuple[Action, ...]
     settings: Mapping[str, str]  # below /proc/sys, held while they are named
-    nftables: str  # text of our table
+    nftables: str  # text of our table of all packets
+    mirrors: str  # text of that of devices
     vrfs: frozenset[str]
     managed: frozenset[int]  # ifindexes of our devices
     waiting_since: Mapping[int, float]
@@ -73,7 +74,7 @@ class Decision:
     @classmethod
     def nothing(cls) -> Self:
         """What a daemon has decided that has not looked yet."""
-        return cls(Desired(), (), {}, "", frozenset(), frozenset(), {})
+        return cls(Desired(), (), {}, "", "", frozenset(), frozenset(), {})
 
     @property
     def used(self) -> frozenset[int]:
@@ -130,7 +131,8 @@ def decide(seen: Inputs) -> Decision:
         want,
         tuple(actions(want, have)),
         {**router_wide(plans), **uplinks.loose(used, seen.rp_filters, rp_filter)},
-        table.script(mss.chains(plans, want.devices), spoofed.chains(plans, have.local)),
+        table.script(mss.chains(plans, want.devices), spoofed.chains(plans, have.local), forwarding.chains(plans)),
+        mirror.table(plans, have.links),
         frozenset(name for name, link in have.links.items() if link.table is not None),
         frozenset(have.links[name].index for name in want.devices if name in have.links),
         {group: seen.waiting_since.get(group, seen.now) for group in want.waiting},

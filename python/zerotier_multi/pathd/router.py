@@ -18,6 +18,7 @@ from zerotier_multi.pathd.kernel.inotify import FileWatch
 from zerotier_multi.pathd.kernel.notices import GROUPS, Prefixes, concerns_us
 from zerotier_multi.pathd.kernel.repairs import Repairs
 from zerotier_multi.pathd.kernel.sysctls import GLOBAL, RP_FILTER_ALL, Sysctls
+from zerotier_multi.pathd.nftables import mirror
 from zerotier_multi.pathd.nftables.table import Table
 from zerotier_multi.pathd.nftables.zones import Zones
 from zerotier_multi.pathd.routing import full_tunnel, uplinks
@@ -41,7 +42,8 @@ class Router:
         self.notices = EventSocket(GROUPS)
         self._sysctls = Sysctls(directory / "sysctls.json")
         self.settings = FileWatch([self._sysctls.path(name) for name in GLOBAL])
-        self.nftables = Table()
+        self._nftables, self._mirrors = Table(), Table(family=mirror.FAMILY, missing=mirror.MISSING)
+        self.tables = (self._nftables, self._mirrors)
         self._zones = Zones()
         self._gateways = uplinks.Gateways()
         self._repairs = Repairs()
@@ -95,10 +97,11 @@ class Router:
         want, self._managed = decision.want, decision.managed
         problems = [*want.problems, *self._sysctls.apply(want.sysctls)]
         refused, drifted = self._sysctls.hold(decision.settings)
-        refused_table, changed = self.nftables.hold(decision.nftables, now)
-        for sentence in (*drifted, *changed):
+        refused_table, changed = self._nftables.hold(decision.nftables, now)
+        refused_mirrors, changed_mirrors = self._mirrors.hold(decision.mirrors, now)
+        for sentence in (*drifted, *changed, *changed_mirrors):
             log.warning("%s", sentence)
-        problems += refused + refused_table + self._zones.hold(want.zones, decision.vrfs, now)
+        problems += refused + refused_table + refused_mirrors + self._zones.hold(want.zones, decision.vrfs, now)
         outcome = self._repairs.look(want, have, now)
         for event in (*events.repaired(outcome.repaired), *events.contested(outcome.contested)):
             self._tell(event)

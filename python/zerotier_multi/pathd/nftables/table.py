@@ -1,6 +1,7 @@
-"""The table of nftables that is ours: kept as it is wanted, whatever others do to it.
+"""A table of nftables that is ours: kept as it is wanted, whatever others do to it.
 
-What stands in it is said by :mod:`mss` and :mod:`spoofed`.
+There are two: what stands in that of all packets is said by :mod:`mss`, :mod:`spoofed` and :mod:`forwarding`, in that
+of devices by :mod:`mirror`.
 """
 
 from __future__ import annotations
@@ -11,21 +12,23 @@ from collections.abc import Sequence
 from zerotier_multi.netlink.sockets import NETLINK_NETFILTER, EventSocket
 
 NAME = "zerotier_multi"
-TABLE = f"inet {NAME}"
+FAMILY = "inet"
 LOOK = 60.0  # seconds after which nft is tried again where it has failed, and the table is read again where nothing tells of it
 TIMEOUT = 10.0  # seconds that nft may take
 _GROUP_NFTABLES = 7  # NFNLGRP_NFTABLES (linux/netfilter/nfnetlink.h)
 
-_MISSING = "the MSS of forwarded TCP connections is not adjusted, and packets from bundles with source addresses of this router are accepted"
-
-_ABSENT = f"table {TABLE}\ndelete table {TABLE}\n"
+MISSING = "the MSS of forwarded TCP connections is not adjusted, and packets from bundles with source addresses of this router are accepted"
 
 
 class Table:
-    """Keeps the table. ``nft`` is the program with what stands before its arguments."""
+    """Keeps the table of one family. ``nft`` is the program with what stands before its arguments.
 
-    def __init__(self, nft: Sequence[str] = ("nft",)) -> None:
-        self._nft = tuple(nft)
+    ``missing`` says what is not so without the table, in the sentence of a problem.
+    """
+
+    def __init__(self, nft: Sequence[str] = ("nft",), family: str = FAMILY, missing: str = MISSING) -> None:
+        self._nft, self._missing = tuple(nft), missing
+        self._name = f"{family} {NAME}"
         self._asked: str | None = None  # what was wanted last
         self._standing: str | None = None  # how nft lists it; None while it is not so
         self._problems: list[str] = []
@@ -55,12 +58,12 @@ class Table:
             return [], []
         self._problems = self._load(wanted, listed)
         self._standing = None if self._problems else self._list()
-        return self._problems, [f"nft table {TABLE} was changed by another program and has been restored"] if held else []
+        return self._problems, [f"nft table {self._name} was changed by another program and has been restored"] if held else []
 
     def _list(self) -> str:
         """The table as nft prints it; empty where there is none."""
         try:
-            return self._run("-s", "list", "table", *TABLE.split()).stdout
+            return self._run("-s", "list", "table", *self._name.split()).stdout
         except OSError:
             return ""
 
@@ -68,14 +71,14 @@ class Table:
         if not wanted and not listed:
             return []
         try:
-            done = self._run("-f", "-", script=_ABSENT + wanted)
+            done = self._run("-f", "-", script=f"table {self._name}\ndelete table {self._name}\n{wanted}")
         except FileNotFoundError:
             reason = "nft is not installed; install nftables"
         except OSError as error:
             reason = str(error.strerror)
         else:
             reason = (done.stderr.strip().splitlines() or ["nft failed"])[0] if done.returncode else ""
-        return [f"{_MISSING} ({reason})"] if reason else []
+        return [f"{self._missing} ({reason})"] if reason else []
 
     def _run(self, *arguments: str, script: str = "") -> subprocess.CompletedProcess[str]:
         """Run nft. Raises OSError when it cannot be run or does not end."""
@@ -95,6 +98,6 @@ def _events() -> EventSocket | None:
         return None
 
 
-def script(*chains: str) -> str:
+def script(*chains: str, family: str = FAMILY) -> str:
     """The table with these chains as a script for nft; empty where there is no chain."""
-    return f"table {TABLE} {{\n{''.join(chains)}}}\n" if any(chains) else ""
+    return f"table {family} {NAME} {{\n{''.join(chains)}}}\n" if any(chains) else ""

@@ -1,0 +1,166 @@
+"""Options that a bundle shares with other interfaces, on a real router: mirror, redirect, source validation, forwarding."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import closing
+
+import pytest
+
+from lab import Lab, Router
+from lab.lan import Lan
+from lab.scenario import paths_up, processes, reach
+
+ZT = "interfaces zerotier zt0"
+IDENTIFIER = 4711
+REQUEST, REPLY = 8, 0  # types of ICMP
+
+# Pings an address, and prints the types of the ICMP messages with the identifier that came out of mon1 meanwhile. What is
+# sent last comes last, and is no copy.
+WATCH = f"""
+import socket, subprocess, sys
+watched, last = (socket.socket(socket.AF_PACKET, socket.SOCK_DGRAM, socket.htons(3)) for _ in range(2))
+watched.bind(("mon1", 3))
+ping = ["ping", "-q", "-c3", "-i0.2", "-W2", "-e", "{IDENTIFIER}", sys.argv[1]]
+subprocess.run(ping, check=True, stdout=subprocess.DEVNULL)
+last.sendto(b"last", ("mon0", 0x88B5, 0, 0, b"\\xff" * 6))
+while not (packet := watched.recv(2048)).startswith(b"last"):
+    if packet[0] == 0x45 and packet[9] == 1 and int.from_bytes(packet[24:26], "big") == {IDENTIFIER}:
+        print(packet[20])
+"""
+
+
+@pytest.fixture(scope="module")
+def routers(lab: Lab, connected: Callable[..., None]) -> list[Router]:
+    """Two of them with two paths, and in the first a cable from mon0 to mon1, where somebody listens."""
+    made = lab.add_routers(["R1", "R2"])
+    connected(made, 2)
+    made[0].run(["ip", "link", "add", "mon0", "type", "veth", "peer", "name", "mon1"])
+    for device in ("mon0", "mon1"):
+        made[0].run(["ip", "link", "set", device, "up"])
+    return made
+
+
+@pytest.fixture
+def r1(routers: list[Router]) -> Iterator[Router]:
+    yield routers[0]
+    routers[0].configure("".join(f"delete {ZT} {option}\n" for option in ("mirror", "redirect", "ip", "ipv6")))
+
+
+@pytest.fixture
+def seen(r1: Router) -> Callable[[], set[int]]:
+    """The types of ICMP that arrive at mon1 while the other router answers."""
+    return lambda: {int(line) for line in r1.run(["/usr/bin/python3", "-c", WATCH, "10.0.55.2"]).stdout.split()}
+
+
+def table(router: Router) -> str:
+    return router.run(["nft", "list", "table", "netdev", "zerotier_multi"], check=False).stdout
+
+
+def said(router: Router, lines: str) -> str:
+    """What a commit prints, in one line."""
+    return " ".join(router.must_configure(lines).output.split())
+
+
+def test_copies_of_what_comes_and_goes(r1: Router, seen: Callable[[], set[int]]) -> None:
+    assert seen() == set()
+    r1.must_configure(f"set {ZT} mirror ingress mon0")
+    assert seen() == {REPLY}
+    r1.must_configure(f"set {ZT} mirror egress mon0")
+    assert seen() == {REQUEST, REPLY}
+    text = r1.run(["/usr/libexec/vyos/op_mode/zerotier.py", "show_bundle", "--bundle", "zt0"]).stdout
+    assert "Mirror ingress" in text and "Mirror egress" in text
+    r1.must_configure(f"delete {ZT} mirror")
+    assert seen() == set() and table(r1) == ""
+
+
+def test_another_process_brings_another_device(r1: Router, seen: Callable[[], set[int]]) -> None:
+    r1.must_configure(f"set {ZT} mirror ingress mon0\nset {ZT} mirror egress mon0")
+    before = processes(r1)
+    for instance in before:
+        r1.run(["systemctl", "kill", "--kill-whom=main", "--signal=KILL", f"zerotier-multi@zt0-{instance}"])
+    r1.wait(lambda: not set(processes(r1).values()) & set(before.values()) and paths_up(r1) == 2, what="2 paths of new processes")
+    r1.wait(lambda: seen() == {REQUEST, REPLY}, what="copies from new devices")
+    r1.run(["nft", "delete", "table", "netdev", "zerotier_multi"])
+    r1.wait(lambda: "zt0-mirror-egress" in table(r1), what="the table that somebody deleted")
+
+
+def test_a_device_that_comes_later(r1: Router, seen: Callable[[], set[int]]) -> None:
+    assert "the interface does not exist yet" in said(r1, f"set {ZT} mirror egress mon9") and table(r1) == ""
+    r1.run(["ip", "link", "set", "mon0", "name", "mon9"])
+    try:
+        r1.wait(lambda: "zt0-mirror-egress" in table(r1), what="a chain for the device")
+    finally:
+        r1.run(["ip", "link", "set", "mon9", "name", "mon0"])
+    r1.wait(lambda: table(r1) == "", what="no chain without the device")
+
+
+def test_an_input_device_gives_packets_back(r1: Router, seen: Callable[[], set[int]]) -> None:
+    """What a shaper of incoming packets is made of."""
+    r1.run(["ip", "link", "add", "ifb0", "type", "ifb"])
+    r1.run(["ip", "link", "set", "ifb0", "up"])
+    assert "takes the health checks" not in said(r1, f"set {ZT} redirect ifb0")
+    r1.wait(lambda: "fwd to" in table(r1), what="the chain of the redirect")
+    before = r1.json(["ip", "-s", "-j", "link", "show", "ifb0"])[0]["stats64"]["tx"]["packets"]
+    assert seen() == set() and paths_up(r1) == 2
+    assert r1.json(["ip", "-s", "-j", "link", "show", "ifb0"])[0]["stats64"]["tx"]["packets"] >= before + 3
+
+
+def test_another_device_keeps_what_it_gets(r1: Router, seen: Callable[[], set[int]]) -> None:
+    assert "all paths will be down" in said(r1, f"set {ZT} redirect mon0")
+    r1.wait(lambda: paths_up(r1) == 0, what="paths down")
+    r1.must_configure(f"delete {ZT} redirect")
+    r1.wait(lambda: paths_up(r1) == 2, what="paths up again")
+
+
+# Prints the senders of datagrams until one comes from the other router's own address.
+RECEIVE = """
+import socket
+receiver = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+receiver.bind(("10.0.55.1", 4711))
+print("ready", flush=True)
+while (sender := receiver.recvfrom(100)[1][0]) != "10.0.55.2":
+    print(sender, flush=True)
+"""
+SEND = """
+import socket
+for source in ("192.0.2.200", "10.0.55.2"):
+    sender = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    sender.bind((source, 4712))
+    sender.sendto(b"x", ("10.0.55.1", 4711))
+"""
+
+
+def senders(routers: list[Router]) -> list[str]:
+    """Whose datagrams the first router takes: the second one sends with an address of elsewhere, then with its own."""
+    receiver = routers[0].popen(["/usr/bin/python3", "-c", RECEIVE])
+    assert receiver.stdout and receiver.stdout.readline() == "ready\n"
+    routers[1].run(["/usr/bin/python3", "-c", SEND])
+    return receiver.communicate(timeout=20)[0].split()
+
+
+def test_sources_are_validated_by_the_route_back(routers: list[Router], r1: Router) -> None:
+    routers[1].run(["ip", "address", "add", "192.0.2.200/32", "dev", "lo"])
+    elsewhere = ["192.0.2.200"]
+    assert senders(routers) == elsewhere
+    r1.must_configure(f"set {ZT} ip source-validation loose")
+    assert senders(routers) == []
+    r1.run(["ip", "route", "add", "192.0.2.200/32", "dev", "eth0"])
+    assert senders(routers) == elsewhere
+    r1.must_configure(f"set {ZT} ip source-validation strict\nset {ZT} ipv6 source-validation strict")
+    assert senders(routers) == []
+    assert paths_up(r1) == 2
+    r1.must_configure(f"delete {ZT} ip\ndelete {ZT} ipv6")
+    assert senders(routers) == elsewhere
+
+
+def test_what_arrives_is_not_forwarded_where_that_is_disabled(routers: list[Router], r1: Router) -> None:
+    with closing(Lan(r1)) as lan:
+        routers[1].must_configure(f"set {ZT} remote R1 prefix {lan.prefix}")
+        reach(routers[1], "10.0.55.2", lan.address)
+        r1.must_configure(f"set {ZT} ip disable-forwarding")
+        asked = ["ping", "-c2", "-i0.2", "-W1", "-I", "10.0.55.2"]
+        assert routers[1].run([*asked, lan.address], check=False).returncode == 1
+        assert routers[1].run([*asked, "10.0.55.1"]).returncode == 0
+        r1.must_configure(f"delete {ZT} ip")
+        reach(routers[1], "10.0.55.2", lan.address)
