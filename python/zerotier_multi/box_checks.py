@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from zerotier_multi import mirror, names, networks, uplinks
+from zerotier_multi import mirror, names, networks, uplinks, world
 from zerotier_multi.bundle import Bundle
-from zerotier_multi.bundle_parser import PLANET_REMEDY
+from zerotier_multi.bundle_parser import MOON_REMEDY, PLANET_REMEDY
 from zerotier_multi.controller import settings as controllers
 from zerotier_multi.cpu import Topology, format_cpu_list
 from zerotier_multi.engine_choice import engine_problems
@@ -33,6 +33,8 @@ class BoxFacts:
     devices: Mapping[str, Sequence[str]] = field(default_factory=dict)  # network devices with their addresses
     planet: bytes = b""  # private roots, where there are some
     planet_fault: str | None = None  # why they cannot be used
+    moons: Mapping[str, bytes] = field(default_factory=dict)  # by what is configured
+    moon_faults: Mapping[str, str] = field(default_factory=dict)
     zerotier_one: tuple[int, ...] = ()  # its version, where a setting needs a certain one
 
 
@@ -42,7 +44,7 @@ def check_on_box(bundle: Bundle, facts: BoxFacts) -> list[Problem]:
         return []
     numbers = instance_numbers(bundle, facts.topology)
     problems = [
-        *_planet(bundle, facts),
+        *_worlds(bundle, facts),
         *engine_problems(bundle, facts.engines, facts.own_addresses),
         *_cpus(bundle, facts.topology),
         *uplinks.problems_on_box(bundle, numbers, facts.devices),
@@ -104,9 +106,18 @@ def _identities(bundle: Bundle, numbers: Sequence[int], facts: BoxFacts) -> Iter
                 )
 
 
-def _planet(bundle: Bundle, facts: BoxFacts) -> Iterable[Problem]:
+def _worlds(bundle: Bundle, facts: BoxFacts) -> Iterable[Problem]:
     if facts.planet_fault:
         yield Problem(f"{bundle.path} planet {shown(bundle.planet or '')}", f"{facts.planet_fault}; {PLANET_REMEDY}")
+    places: dict[str, str] = {}
+    for given in bundle.moons:
+        where = f"{bundle.path} moon {shown(given)}"
+        if given in facts.moon_faults:
+            yield Problem(where, f"{facts.moon_faults[given]}; {MOON_REMEDY}")
+        elif given in facts.moons:
+            other = places.setdefault(world.moon_file(facts.moons[given]), given)
+            if other != given:
+                yield Problem(where, f"has the same world ID as moon {shown(other)}; delete one of them")
 
 
 def _cpus(bundle: Bundle, topology: Topology) -> Iterable[Problem]:

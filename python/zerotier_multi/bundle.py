@@ -108,6 +108,7 @@ class Bundle:
     controller_free: bool = False
     controller: ControllerSettings | None = None
     planet: str | None = None  # path of a file, or base64 text
+    moons: tuple[str, ...] = ()  # the same of each
     adjust_mss: tuple[str | int, str | int]  # IPv4, IPv6
     source_validation: tuple[str, str]
     disable_forwarding: tuple[bool, bool]

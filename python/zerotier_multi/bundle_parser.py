@@ -22,6 +22,7 @@ T = TypeVar("T")
 ConfigTree = Mapping[str, Any]
 
 PLANET_REMEDY = "give the path of the planet file of your roots, or its base64 text"
+MOON_REMEDY = "give the path of the moon file, or its base64 text"
 
 
 class _Reader:
@@ -155,7 +156,8 @@ def parse_bundle(name: str, tree: ConfigTree) -> Bundle:
         health_multiplier=health.required_number("multiplier"),
         controller_free=top.has("controller-free"),
         controller=_controller(top.level("controller")) if top.has("controller") else None,
-        planet=_planet(top),
+        planet=_world(top, "planet", top.tree.get("planet"), PLANET_REMEDY),
+        moons=tuple(given for text in top.many("moon", str) if (given := _world(top, "moon", text, MOON_REMEDY))),
         adjust_mss=(ip.number_or_word("adjust-mss"), ipv6.number_or_word("adjust-mss")),
         source_validation=(ip.word("source-validation"), ipv6.word("source-validation")),
         disable_forwarding=(ip.has("disable-forwarding"), ipv6.has("disable-forwarding")),
@@ -168,15 +170,14 @@ def parse_bundle(name: str, tree: ConfigTree) -> Bundle:
     return bundle
 
 
-def _planet(top: _Reader) -> str | None:
-    """Private roots; a text is looked into here, a file when the router is."""
-    text: str | None = top.tree.get("planet")
+def _world(top: _Reader, key: str, text: str | None, remedy: str) -> str | None:
+    """Roots that are given; a text is looked into here, a file when the router is."""
     if text is None or world.is_path(text):
         return text
     try:
-        world.from_text(text)
+        world.from_text(text, world.MOON if key == "moon" else world.PLANET)
     except ValueError as error:
-        top.problem(f"planet {shown(text)}", f"is not a valid planet ({error}); {PLANET_REMEDY}")
+        top.problem(f"{key} {shown(text)}", f"is not a valid {key} ({error}); {remedy}")
     return text
 
 

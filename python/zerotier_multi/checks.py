@@ -215,11 +215,11 @@ def _needs_controller_free(bundle: Bundle) -> Iterable[Problem]:
 
 
 def _controller_free(bundle: Bundle, numbers: Sequence[int]) -> Iterable[Problem]:
-    if bundle.planet is not None:
-        yield Problem(
-            f"{bundle.path} planet {shown(bundle.planet)}",
-            "cannot be used in controller-free mode; delete planet or controller-free",
-        )
+    for kind, given in (("planet", bundle.planet), *(("moon", moon) for moon in bundle.moons)):
+        if given is not None:
+            yield Problem(
+                f"{bundle.path} {kind} {shown(given)}", f"cannot be used in controller-free mode; delete {kind} or controller-free"
+            )
     remotes = [r for r in bundle.remotes if not r.disabled]
     if len(remotes) > MAX_CONTROLLER_FREE_REMOTES:
         yield Problem(

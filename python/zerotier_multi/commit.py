@@ -71,7 +71,7 @@ def check(name: str, bundles: Mapping[str, Mapping[str, Any]]) -> Change:
     refuse_if_any(check_on_box(bundle, facts))
     choice = choose_engine(bundle, facts.engines, facts.own_addresses) or Choice("")  # none: a disabled bundle
     offset = cpu_offset(bundle, known, topology)
-    plan = make_plan(bundle, topology, choice.program, offset, choice.reason, facts.planet)
+    plan = make_plan(bundle, topology, choice.program, offset, choice.reason, facts.planet, tuple(facts.moons.values()))
     secrets = {i.number: own for i in plan.instances if (own := bundle.override(i.number).identity)}
     api_key = bundle.controller.api_key if bundle.controller and plan.controller else None
     return Change(name, plan, tuple(plain(text) for text in warnings(bundle, facts)), secrets, api_key)

@@ -26,7 +26,8 @@ def read_facts(bundle: Bundle, topology: Topology) -> BoxFacts:
     """Everything about this box that may forbid ``bundle``."""
     numbers = instance_numbers(bundle, topology)
     homes = {(bundle.name, k): names.home(bundle.name, k) for k in numbers}
-    planet, planet_fault = _planet(bundle.planet)
+    planet, planet_fault = _world(bundle.planet)
+    moons = {given: _world(given, world.MOON) for given in bundle.moons}
     faults = {key: fault for key, home in homes.items() if (fault := home_fault(home))}
     engines = box.find_engines()
     return BoxFacts(
@@ -40,6 +41,8 @@ def read_facts(bundle: Bundle, topology: Topology) -> BoxFacts:
         devices=device_addresses(),
         planet=planet,
         planet_fault=planet_fault,
+        moons={given: data for given, (data, fault) in moons.items() if not fault},
+        moon_faults={given: fault for given, (_, fault) in moons.items() if fault},
         zerotier_one=_version_where_it_matters(bundle, engines.get(ZEROTIER_ONE)),
         own_addresses={
             identity.address: f"{name}/{k}"
@@ -94,22 +97,22 @@ def _version_where_it_matters(bundle: Bundle, program: str | None) -> tuple[int,
     return box.engine_version(program) if program and any(given.setting.since for given in bundle.settings) else ()
 
 
-def _planet(given: str | None) -> tuple[bytes, str | None]:
-    """Private roots out of a file or a text, or what is wrong with them as the second half of a sentence."""
+def _world(given: str | None, kind: int = world.PLANET) -> tuple[bytes, str | None]:
+    """Roots out of a file or a text, or what is wrong with them as the second half of a sentence."""
     if given is None:
         return b"", None
     try:
         if not world.is_path(given):
-            return world.from_text(given), None
+            return world.from_text(given, kind), None
         with Path(given).open("rb") as file:
             if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-                return b"", "is not a valid planet (not a regular file)"
+                return b"", f"is not a valid {world.KINDS[kind]} (not a regular file)"
             data = file.read(world.MAX_SIZE + 1)
-        world.check(data)
+        world.check(data, kind)
     except OSError as error:
         return b"", f"is not readable ({error.strerror})"
     except ValueError as error:
-        return b"", f"is not a valid planet ({error})"
+        return b"", f"is not a valid {world.KINDS[kind]} ({error})"
     return data, None
 
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from zerotier_multi import world
 from zerotier_multi.engine_choice import follows_addresses
 from zerotier_multi.identity import PublicIdentity
 from zerotier_multi.local_conf import local_conf, make_conf
@@ -23,11 +24,12 @@ from zerotier_multi.planet import (
 )
 from zerotier_multi.settings import without_live
 from zerotier_multi.values import endpoint
-from zerotier_multi.world import is_newer
 
 # Says that the planet in a home comes from the configuration, and so has to go when that has none any more. A planet
 # without it was put there by hand, or is what the core keeps of the public roots.
 PLANET_MARK = "planet.configured"
+# The same of moons: the names of those that come from the configuration, a line each.
+MOON_MARK = "moons.configured"
 
 
 @dataclass(frozen=True)
@@ -116,28 +118,33 @@ def home_files(
             given = base64.b64decode(plan.planet)
             have[PLANET_MARK] = hashlib.sha256(given).hexdigest().encode() + b"\n"
             have["planet"] = given
+        if plan.moons:
+            moons = {world.moon_file(moon): moon for moon in map(base64.b64decode, plan.moons)}
+            have[MOON_MARK] = "".join(f"{name}\n" for name in sorted(moons)).encode()
+            have |= moons
         for network in instance.joined:  # an empty file joins; what the controller sends is kept in it
             create[f"networks.d/{network.network_id}.conf"] = b""
     files = HomeFiles(have, create)
     return replace(files, restart_digest=_restart_digest(plan, instance, files))
 
 
-def is_leftover(relative: str, content: bytes, wanted: HomeFiles, planet_marked: bool = False) -> bool:
+def is_leftover(relative: str, content: bytes, wanted: HomeFiles, configured: Collection[str] = ()) -> bool:
     """Whether a file found in a home belongs to an earlier configuration and has to go.
 
-    That is: networks that are no longer joined, moons of remotes that are gone, and in controller mode what
-    controller-free mode left, and a planet that the configuration gave once (``planet_marked``: there is
-    :data:`PLANET_MARK`).
+    That is: networks that are no longer joined, moons of remotes that are gone, in controller mode what controller-free
+    mode left, and a planet and moons that the configuration gave once (``configured``, as the marks tell).
     """
     if relative.startswith("networks.d/"):
         known = relative in wanted.have or relative in wanted.create
         return not known or (relative in wanted.create and is_our_network_config(content))
+    if relative in wanted.have:
+        return False
     if relative.startswith("moons.d/"):
-        return relative not in wanted.have and is_our_moon(content)
-    gone = relative in ("planet", PLANET_MARK) and relative not in wanted.have
-    return gone and (planet_marked or is_our_planet(content))
+        return relative in configured or is_our_moon(content)
+    return relative in (PLANET_MARK, MOON_MARK) or (relative == "planet" and (relative in configured or is_our_planet(content)))
 
 
 def is_kept(relative: str, present: bytes, wanted: HomeFiles) -> bool:
-    """Whether a file that differs stays: a planet that the core has got an update of."""
-    return relative == "planet" and PLANET_MARK in wanted.have and is_newer(present, wanted.have[relative])
+    """Whether a file that differs stays: a configured planet or moon that the core has got an update of."""
+    mark = PLANET_MARK if relative == "planet" else MOON_MARK if relative.startswith("moons.d/") else None
+    return mark in wanted.have and world.is_newer(present, wanted.have[relative])

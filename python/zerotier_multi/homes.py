@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 import stat
 import tempfile
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 
 from zerotier_multi.files import clear_unfinished, write_atomic
-from zerotier_multi.homefiles import PLANET_MARK, HomeFiles, is_kept, is_leftover
+from zerotier_multi.homefiles import MOON_MARK, PLANET_MARK, HomeFiles, is_kept, is_leftover
 from zerotier_multi.identity import PublicIdentity, secret_is_sound
 from zerotier_multi.listener import user_name
 from zerotier_multi.units import LOCK
@@ -142,8 +143,8 @@ def sync_home(home: Path, wanted: HomeFiles) -> HomeChange:
     """Bring the files of a home up to date; an unchanged one is not touched. Raises OSError."""
     for directory in (home, *(home / name for name in _DIRECTORIES)):
         clear_unfinished(directory)
-    marked = (home / PLANET_MARK).exists()
-    removed = [path for path in _candidates(home) if _is_leftover(home, path, wanted, marked)]
+    configured = configured_files(home)
+    removed = [path for path in _candidates(home) if _is_leftover(home, path, wanted, configured)]
     for path in removed:
         path.unlink()
     due = {name: content for name, content in wanted.have.items() if not _is_kept(home, name, wanted)}
@@ -155,22 +156,29 @@ def sync_home(home: Path, wanted: HomeFiles) -> HomeChange:
     return HomeChange(tuple(written), tuple(str(path.relative_to(home)) for path in removed))
 
 
+def configured_files(home: Path) -> frozenset[str]:
+    """The planet and the moons of a home that come from the configuration. Raises OSError."""
+    moons = (home / MOON_MARK).read_text().split() if (home / MOON_MARK).exists() else []
+    return frozenset((*moons, *(["planet"] if (home / PLANET_MARK).exists() else [])))
+
+
 def _candidates(home: Path) -> list[Path]:
     found = [
         home / "planet",
         home / PLANET_MARK,
+        home / MOON_MARK,
         *sorted((home / "networks.d").glob("*.conf")),
         *sorted((home / "moons.d").glob("*.moon")),
     ]
     return [path for path in found if path.is_file()]
 
 
-def _is_leftover(home: Path, path: Path, wanted: HomeFiles, marked: bool) -> bool:
-    return is_leftover(str(path.relative_to(home)), path.read_bytes(), wanted, marked)
+def _is_leftover(home: Path, path: Path, wanted: HomeFiles, configured: Collection[str]) -> bool:
+    return is_leftover(str(path.relative_to(home)), path.read_bytes(), wanted, configured)
 
 
 def _is_kept(home: Path, name: str, wanted: HomeFiles) -> bool:
     try:
-        return name == "planet" and is_kept(name, (home / name).read_bytes(), wanted)
+        return is_kept(name, (home / name).read_bytes(), wanted)
     except FileNotFoundError:
         return False

@@ -171,6 +171,7 @@ class Plan:
     auto_weights: bool = False  # shares of the paths follow what is measured
     engine_reason: str = ""  # why the engine was taken, such as "auto"; empty where it is configured
     planet: str = ""  # private roots: their planet file as base64 text
+    moons: tuple[str, ...] = ()  # further roots: the same of each moon file
     adjust_mss: tuple[str | int, str | int] = (CLAMP_TO_PMTU, CLAMP_TO_PMTU)  # of forwarded TCP over IPv4 and IPv6, bytes
     controller: ControllerPlan | None = None  # whose API is used
     mirror_ingress: str | None = None  # the device that gets copies of what comes in

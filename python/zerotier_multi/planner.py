@@ -59,12 +59,13 @@ def cpu_offset(bundle: Bundle, others: Iterable[Bundle], topology: Topology) -> 
 
 
 def make_plan(
-    bundle: Bundle, topology: Topology, engine: str, offset: int = 0, engine_reason: str = "", planet: bytes = b""
-) -> Plan:
+    bundle: Bundle, topology: Topology, engine: str, offset: int = 0, engine_reason: str = "", planet: bytes = b"",
+    moons: Sequence[bytes] = (),
+) -> Plan:  # fmt: skip
     """The wanted state of a bundle that :mod:`checks` has passed.
 
     ``engine`` is the absolute path of the program to run and ``engine_reason`` what chose it (see
-    :mod:`engine_choice`), ``offset`` what :func:`cpu_offset` gives, ``planet`` private roots. A
+    :mod:`engine_choice`), ``offset`` what :func:`cpu_offset` gives, ``planet`` private roots, ``moons`` further ones. A
     disabled bundle has an empty plan: nothing of it stands.
     """
     numbers = instance_numbers(bundle, topology)
@@ -93,6 +94,7 @@ def make_plan(
         auto_weights=bundle.weights == "auto",
         engine_reason=engine_reason,
         planet=base64.b64encode(planet).decode(),
+        moons=tuple(base64.b64encode(moon).decode() for moon in moons),
         adjust_mss=bundle.adjust_mss,
         controller=_controller(bundle),
         mirror_ingress=bundle.mirror_ingress,

@@ -1,8 +1,8 @@
-"""Planets that a user gives: private roots, as a file or as base64 text.
+"""Worlds that a user gives: a planet of private roots, moons of further ones; each as a file or as base64 text.
 
-The format is that of a ``planet`` file (ZeroTier's ``node/World.hpp``), as ``mkworld`` writes it. The core takes the
-planet in its home before the one that it is built with, and lets only one of the same id, newer, and signed by the
-key in it replace it; so a private planet stays, whatever id it has.
+The format is that of ZeroTier's ``node/World.hpp``, as ``mkworld`` and ``zerotier-idtool genmoon`` write it. The core
+takes the planet in its home before the one that it is built with, and lets only one of the same id, newer, and signed
+by the key in it replace it; so a private planet stays, whatever id it has. A moon adds its roots to the planet's.
 """
 
 from __future__ import annotations
@@ -11,7 +11,8 @@ import base64
 import binascii
 import struct
 
-PLANET = 1
+PLANET, MOON = 1, 127
+KINDS = {PLANET: "planet", MOON: "moon"}
 MAX_ROOTS, MAX_ENDPOINTS = 4, 32
 MAX_SIZE = 8480  # bytes: ZT_WORLD_MAX_SERIALIZED_LENGTH
 _HEAD = struct.Struct(">BQQ64x96xB")  # type, id, timestamp, update key, signature, number of roots
@@ -19,28 +20,33 @@ _ENDPOINTS = {4: 7, 6: 19}  # bytes of an endpoint by its first byte
 
 
 def is_path(text: str) -> bool:
-    """Whether a value names a file; base64 text of a planet never begins like this."""
+    """Whether a value names a file; base64 text of a world never begins like this."""
     return text.startswith("/")
 
 
-def from_text(text: str) -> bytes:
-    """The planet in a base64 text. Raises ValueError with the reason."""
+def moon_file(moon: bytes) -> str:
+    """Where a moon stands in a home; ``moon`` has passed :func:`check`."""
+    return f"moons.d/{_HEAD.unpack_from(moon)[1]:016x}.moon"
+
+
+def from_text(text: str, kind: int = PLANET) -> bytes:
+    """The world in a base64 text. Raises ValueError with the reason."""
     try:
         data = base64.b64decode(text, validate=True)
     except (binascii.Error, ValueError):
         raise ValueError("neither an absolute path nor base64 text") from None
-    check(data)
+    check(data, kind)
     return data
 
 
-def check(data: bytes) -> None:
-    """Raises ValueError with the reason when this is no planet that a core can use."""
+def check(data: bytes, kind: int = PLANET) -> None:
+    """Raises ValueError with the reason when this is no world of this kind that a core can use."""
     if len(data) > MAX_SIZE:
         raise ValueError(f"larger than {MAX_SIZE} bytes")
     if len(data) < _HEAD.size:
         raise ValueError("too short")
-    kind, world_id, _timestamp, roots = _HEAD.unpack_from(data)
-    if kind != PLANET or not world_id:
+    found, world_id, _timestamp, roots = _HEAD.unpack_from(data)
+    if found != kind or not world_id:
         raise ValueError("another kind of file")
     if not 1 <= roots <= MAX_ROOTS:
         raise ValueError(f"it has {roots} roots, not 1 to {MAX_ROOTS}")
@@ -48,6 +54,10 @@ def check(data: bytes) -> None:
     for _ in range(roots):
         at, endpoints = _root(data, at)
         reachable |= endpoints > 0
+    if kind == MOON:  # a dictionary follows, which is empty so far
+        if len(data) < at + 2:
+            raise ValueError("it is truncated")
+        at += 2 + int.from_bytes(data[at : at + 2], "big")
     if at != len(data):
         raise ValueError("it has data after its end" if at < len(data) else "it is truncated")
     if not reachable:

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import base64
+import ipaddress
+import struct
 from collections.abc import Callable, Iterator
 from contextlib import closing
 
 import pytest
+from zerotier_multi import names, world
+from zerotier_multi.identity import PublicIdentity
 
 from lab import Lab, Router
 from lab.lan import Lan
-from lab.scenario import paths_up, processes, reach
+from lab.scenario import loopback6, paths_up, processes, reach
 
 ZT = "interfaces zerotier zt0"
 IDENTIFIER = 4711
 REQUEST, REPLY = 8, 0  # types of ICMP
+PATHS = 4
 
 # Pings an address, and prints the types of the ICMP messages with the identifier that came out of mon1 meanwhile. What is
 # sent last comes last, and is no copy.
@@ -32,9 +38,9 @@ while not (packet := watched.recv(2048)).startswith(b"last"):
 
 @pytest.fixture(scope="module")
 def routers(lab: Lab, connected: Callable[..., None]) -> list[Router]:
-    """Two of them with two paths, and in the first a cable from mon0 to mon1, where somebody listens."""
+    """Two of them with two instances and both families, and in the first a cable from mon0 to mon1, where somebody listens."""
     made = lab.add_routers(["R1", "R2"])
-    connected(made, 2)
+    connected(made, 2, transit=("10.14.0.0/28", "2001:db8:14::/124"), families=(4, 6))
     made[0].run(["ip", "link", "add", "mon0", "type", "veth", "peer", "name", "mon1"])
     for device in ("mon0", "mon1"):
         made[0].run(["ip", "link", "set", device, "up"])
@@ -79,7 +85,9 @@ def test_another_process_brings_another_device(r1: Router, seen: Callable[[], se
     before = processes(r1)
     for instance in before:
         r1.run(["systemctl", "kill", "--kill-whom=main", "--signal=KILL", f"zerotier-multi@zt0-{instance}"])
-    r1.wait(lambda: not set(processes(r1).values()) & set(before.values()) and paths_up(r1) == 2, what="2 paths of new processes")
+    r1.wait(
+        lambda: not set(processes(r1).values()) & set(before.values()) and paths_up(r1) == PATHS, what="all paths of new processes"
+    )
     r1.wait(lambda: seen() == {REQUEST, REPLY}, what="copies from new devices")
     r1.run(["nft", "delete", "table", "netdev", "zerotier_multi"])
     r1.wait(lambda: "zt0-mirror-egress" in table(r1), what="the table that somebody deleted")
@@ -102,7 +110,7 @@ def test_an_input_device_gives_packets_back(r1: Router, seen: Callable[[], set[i
     assert "takes the health checks" not in said(r1, f"set {ZT} redirect ifb0")
     r1.wait(lambda: "fwd to" in table(r1), what="the chain of the redirect")
     before = r1.json(["ip", "-s", "-j", "link", "show", "ifb0"])[0]["stats64"]["tx"]["packets"]
-    assert seen() == set() and paths_up(r1) == 2
+    assert seen() == set() and paths_up(r1) == PATHS
     assert r1.json(["ip", "-s", "-j", "link", "show", "ifb0"])[0]["stats64"]["tx"]["packets"] >= before + 3
 
 
@@ -110,7 +118,7 @@ def test_another_device_keeps_what_it_gets(r1: Router, seen: Callable[[], set[in
     assert "all paths will be down" in said(r1, f"set {ZT} redirect mon0")
     r1.wait(lambda: paths_up(r1) == 0, what="paths down")
     r1.must_configure(f"delete {ZT} redirect")
-    r1.wait(lambda: paths_up(r1) == 2, what="paths up again")
+    r1.wait(lambda: paths_up(r1) == PATHS, what="paths up again")
 
 
 # Prints the senders of datagrams until one comes from the other router's own address.
@@ -149,7 +157,9 @@ def test_sources_are_validated_by_the_route_back(routers: list[Router], r1: Rout
     assert senders(routers) == elsewhere
     r1.must_configure(f"set {ZT} ip source-validation strict\nset {ZT} ipv6 source-validation strict")
     assert senders(routers) == []
-    assert paths_up(r1) == 2
+    for source, target in (("10.0.55.1", "10.0.55.2"), (loopback6(r1), loopback6(routers[1]))):
+        r1.run(["ping", "-q", "-c10", "-i0.2", "-W1", "-I", source, target])  # longer than it takes to judge a path down
+    assert paths_up(r1) == PATHS
     r1.must_configure(f"delete {ZT} ip\ndelete {ZT} ipv6")
     assert senders(routers) == elsewhere
 
@@ -164,3 +174,28 @@ def test_what_arrives_is_not_forwarded_where_that_is_disabled(routers: list[Rout
         assert routers[1].run([*asked, "10.0.55.1"]).returncode == 0
         r1.must_configure(f"delete {ZT} ip")
         reach(routers[1], "10.0.55.2", lan.address)
+
+
+def test_a_moon_adds_a_root(routers: list[Router], r1: Router) -> None:
+    """No root of the planet can be reached here; the one of the moon is found, and its router knows nothing of that."""
+    for router in routers:
+        router.must_configure("set interfaces zerotier zt1 network-id 8056c2e21c000009")
+    home = names.home("zt1", 1)
+    known = ["cat", f"{home}/identity.public"]
+    root = PublicIdentity.parse(routers[1].wait(lambda: routers[1].run(known, check=False).stdout, what="the identity of the root"))
+    endpoint = b"\x04" + ipaddress.ip_address(routers[1].underlay4).packed + struct.pack(">H", names.default_primary_port("zt1"))
+    head = struct.pack(">BQQ", world.MOON, int(root.address, 16), 1000) + bytes(64 + 96)
+    moon = base64.b64encode(head + b"\1" + root.wire + b"\1" + endpoint + bytes(2)).decode()
+
+    def peers() -> dict[str, tuple[str, int]]:
+        asked = ["curl", "-s", "--unix-socket", f"{home}/api.sock", "http://localhost/peer"]
+        found = r1.wait(lambda: r1.json(asked, check=False), what="an answer of the instance")
+        return {peer["address"]: (peer["role"], len([path for path in peer["paths"] if path["active"]])) for peer in found}
+
+    assert root.address not in peers()
+    r1.must_configure(f"set interfaces zerotier zt1 moon {moon}")
+    r1.wait(lambda: peers().get(root.address) == ("MOON", 1), what="a path to the root of the moon")
+    text = r1.run(["/usr/libexec/vyos/op_mode/zerotier.py", "show_bundle", "--bundle", "zt1"]).stdout
+    assert f"{int(root.address, 16):016x}" in text
+    r1.must_configure("delete interfaces zerotier zt1 moon")
+    r1.wait(lambda: root.address not in peers(), what="no such root any more")

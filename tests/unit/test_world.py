@@ -13,7 +13,7 @@ from zerotier_multi.box_checks import BoxFacts, check_on_box
 from zerotier_multi.checks import check_bundle
 from zerotier_multi.cpu import Cpu
 from zerotier_multi.errors import ConfigProblems
-from zerotier_multi.homefiles import PLANET_MARK, HomeFiles, home_files
+from zerotier_multi.homefiles import MOON_MARK, PLANET_MARK, HomeFiles, home_files
 from zerotier_multi.homes import make_home, sync_home
 from zerotier_multi.plan import from_json, to_json
 from zerotier_multi.planner import make_plan
@@ -63,7 +63,7 @@ def test_what_is_no_planet_is_refused_with_the_reason(data: bytes, reason: str, 
     file = tmp_path / "planet"
     file.write_bytes(data)
     given = bundle(f"{EXAMPLE}\nplanet {file}")
-    _data, fault = facts._planet(given.planet)
+    _data, fault = facts._world(given.planet)
     problems = check_on_box(given, BoxFacts(CPUS, {"ztnode": "/usr/sbin/ztnode"}, planet_fault=fault))
     assert len(problems) == 1 and str(problems[0]).endswith(f" is not a valid planet ({reason}); {remedy}")
     if len(data) % 3 == 0 and 0 < len(data) < 1000:  # without '=', which is the same to the rest
@@ -75,11 +75,11 @@ def test_what_is_no_planet_is_refused_with_the_reason(data: bytes, reason: str, 
 def test_a_planet_is_taken_from_a_file_and_from_a_text(tmp_path: Path) -> None:
     file = tmp_path / "planet"
     file.write_bytes(GOOD)
-    assert facts._planet(str(file)) == facts._planet(text(GOOD)) == (GOOD, None)
-    assert facts._planet(None) == (b"", None)
-    assert facts._planet(str(tmp_path / "none")) == (b"", "is not readable (No such file or directory)")
-    assert facts._planet(str(tmp_path))[1] == "is not readable (Is a directory)"
-    assert facts._planet("/dev/zero")[1] == "is not a valid planet (not a regular file)"
+    assert facts._world(str(file)) == facts._world(text(GOOD)) == (GOOD, None)
+    assert facts._world(None) == (b"", None)
+    assert facts._world(str(tmp_path / "none")) == (b"", "is not readable (No such file or directory)")
+    assert facts._world(str(tmp_path))[1] == "is not readable (Is a directory)"
+    assert facts._world("/dev/zero")[1] == "is not a valid planet (not a regular file)"
 
 
 def test_text_that_is_neither_is_refused() -> None:
@@ -140,3 +140,70 @@ def test_the_core_may_have_cut_the_file_off(tmp_path: Path) -> None:
     (tmp_path / "planet").write_bytes(b"\1")
     sync_home(tmp_path, files(GOOD))
     assert (tmp_path / "planet").read_bytes() == GOOD
+
+
+# -- moons
+
+
+def moon(*roots: bytes, number: int = 0xDEADBEEF00, at: int = 1000, rest: bytes = bytes(2)) -> bytes:
+    return planet(*roots, kind=127, number=number, at=at) + rest
+
+
+MOON = moon(ROOT + b"\x01" + ADDRESS)
+PLACE = "moons.d/000000deadbeef00.moon"
+
+
+def with_moons(*moons: bytes) -> HomeFiles:
+    plan = make_plan(bundle(EXAMPLE.replace("instances 4", "instances 1")), CPUS, "/usr/sbin/ztnode", moons=moons)
+    assert from_json(to_json(plan)) == plan
+    return home_files(plan, plan.instances[0], None)
+
+
+@pytest.mark.parametrize(
+    ("data", "reason"),
+    [
+        (GOOD, "another kind of file"),
+        (moon(ROOT + b"\x01" + ADDRESS, rest=b""), "it is truncated"),
+        (moon(ROOT + b"\x01" + ADDRESS, rest=b"\0\1"), "it is truncated"),
+        (MOON + b"x", "it has data after its end"),
+        (moon(ROOT + b"\0"), "none of its roots has an address"),
+    ],
+)
+def test_a_moon_that_is_none_is_refused(data: bytes, reason: str, tmp_path: Path) -> None:
+    with pytest.raises(ConfigProblems) as refused:
+        bundle(f"{EXAMPLE}\nmoon {text(data)}")
+    remedy = "give the path of the moon file, or its base64 text"
+    assert str(refused.value).endswith(f" is not a valid moon ({reason}); {remedy}")
+    file = tmp_path / "moon"
+    file.write_bytes(data)
+    given = bundle(f"{EXAMPLE}\nmoon {file}")
+    found = BoxFacts(CPUS, {"ztnode": "x"}, moon_faults={str(file): str(facts._world(str(file), world.MOON)[1])})
+    assert [str(p).partition(" is not ")[2] for p in check_on_box(given, found)] == [f"a valid moon ({reason}); {remedy}"]
+
+
+def test_two_moons_of_one_world_id_are_refused() -> None:
+    newer = moon(ROOT + b"\x01" + ADDRESS, at=2000)
+    given = bundle(f"{EXAMPLE}\nmoon /config/a\nmoon /config/b")
+    (problem,) = check_on_box(given, BoxFacts(CPUS, {"ztnode": "x"}, moons={"/config/a": MOON, "/config/b": newer}))
+    assert str(problem) == ("interfaces zerotier zt0 moon /config/b has the same world ID as moon /config/a; delete one of them")
+
+
+def test_controller_free_has_no_moons() -> None:
+    (problem,) = check_bundle(bundle(f"{EXAMPLE}\ncontroller-free\nmoon /config/a"), CPUS)
+    assert "moon /config/a cannot be used in controller-free mode" in str(problem)
+
+
+def test_moons_come_with_the_setting_and_go_with_it(tmp_path: Path) -> None:
+    other = moon(ROOT + b"\x01" + ADDRESS6, number=5)
+    make_home(tmp_path)
+    by_hand = tmp_path / "moons.d/0000000000000009.moon"
+    by_hand.write_bytes(moon(ROOT + b"\x01" + ADDRESS, number=9))
+    sync_home(tmp_path, with_moons(MOON, other))
+    assert (tmp_path / PLACE).read_bytes() == MOON
+    newer = moon(ROOT + b"\x01" + ADDRESS, at=2000)
+    (tmp_path / PLACE).write_bytes(newer)  # by the core, which has verified it
+    assert sync_home(tmp_path, with_moons(MOON, other)) == sync_home(tmp_path, with_moons(MOON, other))
+    assert (tmp_path / PLACE).read_bytes() == newer
+    assert sync_home(tmp_path, with_moons(MOON)).removed == ("moons.d/0000000000000005.moon",)
+    assert set(sync_home(tmp_path, with_moons()).removed) == {PLACE, MOON_MARK} and by_hand.exists()
+    assert with_moons(MOON).restart_digest != with_moons().restart_digest

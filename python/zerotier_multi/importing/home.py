@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import re
 from dataclasses import replace
 from pathlib import Path
 
+from zerotier_multi import world
 from zerotier_multi.importing.process import ImportProblem, Process, of_local_conf
 
 MOST = 1 << 20  # bytes of a file
@@ -41,11 +43,23 @@ def read_home(path: Path) -> Process:
         f"network {network} took addresses and routes from its controller; set address, transit and remote instead, or network {network} allow-managed"
         for network in managed
     ]
-    if list(_listed(path / "moons.d")):
-        remarks.append("moons.d is not taken over; see planet for private roots")
+    moons = [f"moon {text}" for file in _listed(path / "moons.d") if (text := _moon(file))]
     made = of_local_conf(read_json(path / "local.conf"), path.name, networks=tuple(networks), home=str(path))
     port = made.port or _port(path)
-    return replace(made, port=port, remarks=(*made.remarks, *remarks))
+    return replace(made, port=port, settings=(*made.settings, *moons), remarks=(*made.remarks, *remarks))
+
+
+def _moon(file: Path) -> str | None:
+    """A moon as text for the configuration; None for any other file. Raises :class:`ImportProblem`."""
+    try:
+        with file.open("rb") as opened:
+            data = opened.read(world.MAX_SIZE + 1)
+        world.check(data, world.MOON)
+    except OSError as error:
+        raise ImportProblem(f"{file} cannot be read ({error.strerror})") from None
+    except ValueError:
+        return None
+    return base64.b64encode(data).decode()
 
 
 def _port(path: Path) -> int | None:

@@ -32,8 +32,7 @@ from zerotier_multi.archive import (
 )
 from zerotier_multi.commit import Change, CommitError, apply, generate
 from zerotier_multi.files import aside, clear_unfinished, sync, write_atomic
-from zerotier_multi.homefiles import PLANET_MARK
-from zerotier_multi.homes import make_home, own_identity
+from zerotier_multi.homes import configured_files, make_home, own_identity
 from zerotier_multi.op.actions import ends_in_order
 from zerotier_multi.op.data import SCHEMA
 from zerotier_multi.op.errors import NotConfigured, Unavailable, WrongValue
@@ -132,7 +131,7 @@ def _read_home(home: Path) -> Home:
     try:
         if own_identity(home) is None:
             return {}
-        marked = (home / PLANET_MARK).exists()
+        configured = configured_files(home)
         paths = [p for p in sorted(home.rglob("*")) if is_archived(str(p.relative_to(home))) and p.is_file() and not p.is_symlink()]
         contents = {str(p.relative_to(home)): p.read_bytes() for p in paths}
     except ValueError:
@@ -141,13 +140,13 @@ def _read_home(home: Path) -> Home:
         ) from None
     except OSError as error:
         raise Unavailable(f"{error.filename} cannot be read ({error.strerror}), so nothing was archived") from None
-    return {name: content for name, content in contents.items() if not _is_made_again(name, content, marked)}
+    return {name: content for name, content in contents.items() if not _is_made_again(name, content, configured)}
 
 
-def _is_made_again(name: str, content: bytes, planet_marked: bool) -> bool:
+def _is_made_again(name: str, content: bytes, configured: Collection[str]) -> bool:
     """Whether a commit makes a file out of the configuration."""
     ours = _MADE_AGAIN.get(name.partition("/")[0])
-    return bool(ours and ours(content)) or (name == "planet" and planet_marked)
+    return bool(ours and ours(content)) or name in configured
 
 
 def _write_new(path: Path, content: bytes) -> None:

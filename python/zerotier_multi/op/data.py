@@ -6,10 +6,11 @@ not known is None.
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Mapping
 from typing import Any
 
-from zerotier_multi import membership, names
+from zerotier_multi import membership, names, world
 from zerotier_multi.cpu import format_cpu_list
 from zerotier_multi.membership import Member
 from zerotier_multi.op.controller import controller_data, controller_warnings
@@ -55,6 +56,7 @@ def bundle(snapshot: Snapshot, plan: Plan) -> Data:
         "controller_free": plan.controller_free,
         "controller": controller_data(snapshot, plan),
         "private_roots": bool(plan.planet),
+        "moons": [world.moon_file(base64.b64decode(moon)).removeprefix("moons.d/").removesuffix(".moon") for moon in plan.moons],
         "networks": list(dict.fromkeys(network.network_id for i in plan.instances for network in i.joined)),
         "engine": plan.instances[0].engine if plan.instances else None,
         "engine_reason": plan.engine_reason or None,

@@ -94,6 +94,7 @@ def bundle(data: Data, colour: bool) -> str:
             ("Transit MTU", f"{data['mtu']} bytes" if data["mtu"] else "-"),
             ("Adjust MSS", _mss(data["adjust_mss"])),
             ("Mode", _mode(data)),
+            *([("Moons", ", ".join(data["moons"]))] if data["moons"] else []),
             ("Networks", ", ".join(data["networks"]) or "-"),
             *controller_rows(data["controller"]),
             ("Engine", _engine(data)),
