@@ -54,6 +54,9 @@ class Controller(Protocol):
     def authorize(self, network: str, node: str, allowed: bool = True) -> None:
         """Take a node in, or put it out."""
 
+    def allow_bridging(self, network: str, node: str, allowed: bool = True) -> None:
+        """Let a node bridge, or not any more."""
+
 
 def inside(namespace: str, call: Callable[[], T]) -> T:
     """What ``call`` gives in a network namespace; a thread of its own enters it. Raises what ``call`` raises."""
@@ -92,6 +95,7 @@ class SmallController:
         self.planet = _planet(PublicIdentity(self.address, self._secret.identity.key))
         self._node: Node | None = None
         self._networks: dict[str, tuple[int, set[str]]] = {}
+        self._bridges: set[tuple[str, str]] = set()
 
     def start(self) -> None:
         self._node = Node(self._secret, inside(self._namespace, self._open))
@@ -99,6 +103,8 @@ class SmallController:
             self._node.add_network(network, mtu)
             for node in allowed:
                 self._node.authorize(network, node, True)
+        for network, node in self._bridges:
+            self._node.allow_bridging(network, node, True)
 
     @staticmethod
     def _open() -> socket.socket:
@@ -127,6 +133,10 @@ class SmallController:
         known = self._networks[network][1]
         (known.add if allowed else known.discard)(node)
         self._living().authorize(network, node, allowed)
+
+    def allow_bridging(self, network: str, node: str, allowed: bool = True) -> None:
+        (self._bridges.add if allowed else self._bridges.discard)((network, node))
+        self._living().allow_bridging(network, node, allowed)
 
 
 _ASK = """
@@ -195,7 +205,10 @@ class StockController:
         return set(self._ask("GET", f"/controller/network/{network}/member"))
 
     def authorize(self, network: str, node: str, allowed: bool = True) -> None:
-        self._ask("POST", f"/controller/network/{network}/member/{node}", {"authorized": allowed})
+        self.change_member(network, node, {"authorized": allowed})
+
+    def allow_bridging(self, network: str, node: str, allowed: bool = True) -> None:
+        self.change_member(network, node, {"activeBridge": allowed})
 
 
 KINDS = ("small", *(["zerotier-one"] if shutil.which("zerotier-one") else []))

@@ -17,6 +17,7 @@ _CREDENTIAL_DELTA = 7_200_000  # milliseconds by which two certificates of membe
 _ANY = 0xFFFF_FFFF_FFFF_FFFF
 _ACCEPT = b"\x01\x00"  # the one rule of a network
 _BROADCAST, _PRIVATE, _CONFIG_VERSION = 2, 0, 7
+_ACTIVE_BRIDGE = 0x020000000000  # a specialist of a network: this, and its node (NetworkConfig.hpp)
 
 Address = tuple[str, int]
 
@@ -38,6 +39,7 @@ class Network:
     mtu: int = 2800
     authorized: set[str] = field(default_factory=set)
     asked: set[str] = field(default_factory=set)
+    bridges: set[str] = field(default_factory=set)
     revision: int = 1
 
 
@@ -54,6 +56,7 @@ class Node:
         self._peers: dict[str, Peer] = {}
         self._networks: dict[str, Network] = {}
         self._groups: dict[tuple[bytes, bytes], set[str]] = {}  # (network, MAC and ADI) -> subscribers
+        self._configured = 0  # time of the newest configuration, milliseconds
         self._running = True
         self._thread = threading.Thread(target=self._serve, daemon=True)
         self._thread.start()
@@ -81,6 +84,15 @@ class Node:
                 self._send(peer, packet.NETWORK_CONFIG, self._config(network, found, peer))
             elif peer:
                 self._error(peer, packet.NETWORK_CONFIG_REQUEST, bytes(8), packet.ACCESS_DENIED, bytes.fromhex(network))
+
+    def allow_bridging(self, network: str, node: str, allowed: bool) -> None:
+        """Let a node bridge, or not; all members are told at once."""
+        with self._lock:
+            found = self._networks[network]
+            (found.bridges.add if allowed else found.bridges.discard)(node)
+            found.revision += 1
+            for peer in (self._peers[member] for member in found.authorized if member in self._peers):
+                self._send(peer, packet.NETWORK_CONFIG, self._config(network, found, peer))
 
     def close(self) -> None:
         """Fall silent."""
@@ -199,12 +211,13 @@ class Node:
             self._error(peer, question.verb, question.number, packet.ACCESS_DENIED, number)
 
     def _config(self, number: str, network: Network, peer: Peer) -> bytes:
-        """A configuration in one signed part."""
-        now = int(time.time() * 1000)
+        """A configuration in one signed part. Members take a second one of the same millisecond for the first."""
+        now = self._configured = max(int(time.time() * 1000), self._configured + 1)
         text = packet.dictionary({
             "v": _CONFIG_VERSION, "nwid": number, "ts": now, "ctmd": _CREDENTIAL_DELTA, "r": network.revision,
             "id": peer.identity.address, "f": _BROADCAST, "ml": 32, "t": _PRIVATE, "n": "lab", "mtu": network.mtu,
             "C": self._certificate(number, now, peer.identity), "R": _ACCEPT,
+            "S": b"".join(struct.pack(">Q", _ACTIVE_BRIDGE | int(node, 16)) for node in sorted(network.bridges)),
         })  # fmt: skip
         body = bytes.fromhex(number) + struct.pack(">H", len(text)) + text + struct.pack(">BQII", 0, now, len(text), 0)
         signature = self._secret.sign(body)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from zerotier_multi import mirror, names, networks, uplinks, world
+from zerotier_multi import bridges, mirror, names, networks, uplinks, world
 from zerotier_multi.bundle import Bundle
 from zerotier_multi.bundle_parser import MOON_REMEDY, PLANET_REMEDY
 from zerotier_multi.controller import settings as controllers
@@ -139,6 +139,7 @@ def warnings(bundle: Bundle, facts: BoxFacts) -> list[str]:
     topology = facts.topology
     numbers = instance_numbers(bundle, topology)
     found = uplinks.warnings(bundle, numbers, facts.devices) + mirror.warnings(bundle, facts.devices)
+    found += bridges.warnings(bundle, numbers, facts.devices)
     found += [f"{bundle.path} {text}" for text in _of_settings(bundle, numbers, facts)]
     found += [f"{bundle.path} {text}" for text in networks.warnings(bundle, numbers)]
     found += [f"{bundle.path} {text}" for text in controllers.warnings(bundle.controller)]

@@ -63,6 +63,7 @@ class NetworkOptions:
     allow_global: bool = False
     allow_default: bool = False
     allow_dns: bool = False
+    bridge: str | None = None  # that its device is a port of
 
     @property
     def allowed(self) -> tuple[str, ...]:
@@ -90,6 +91,7 @@ class Bundle:
     further_networks: tuple[str, ...] = ()  # that its only instance joins, too
     networks: Mapping[str, NetworkOptions] = field(default_factory=dict)  # by network id
     overrides: Mapping[int, InstanceOverride] = field(default_factory=dict)
+    listen: tuple[IPAddress, ...] = ()  # of instances that have none of their own
     transits: tuple[Transit, ...] = ()
     site: int | None = None
     remotes: tuple[Remote, ...] = ()
@@ -143,6 +145,10 @@ class Bundle:
             (self.port(instance), self.port_path(instance)),
             *((int(str(s.for_instance(instance))), f"{self.path} {s.path} {s.value}") for s in further),
         )
+
+    def listening(self, instance: int) -> tuple[IPAddress, ...]:
+        """Addresses of the underlay that ``instance`` listens on; empty: all."""
+        return self.override(instance).listen or self.listen
 
     def weight(self, instance: int) -> int:
         """Share of ``instance`` in the traffic, compared with the others."""

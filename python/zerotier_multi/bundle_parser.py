@@ -139,6 +139,7 @@ def parse_bundle(name: str, tree: ConfigTree) -> Bundle:
         further_networks=joined[1:],
         networks=_networks(top),
         overrides={int(tag): _override(reader) for tag, reader in top.tags("instance")},
+        listen=top.many("listen-address", ipaddress.ip_address),
         transits=_transits(transit),
         site=transit.number("site"),
         remotes=tuple(_remote(tag, reader) for tag, reader in top.tags("remote")),
@@ -219,6 +220,7 @@ def _networks(top: _Reader) -> dict[str, NetworkOptions]:
             allow_global=reader.has("allow-global"),
             allow_default=reader.has("allow-default"),
             allow_dns=reader.has("allow-dns"),
+            bridge=reader.tree.get("bridge"),
         )
     return found
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import ipaddress
 from collections.abc import Iterable, Mapping, Sequence
 
-from zerotier_multi import bonding, mirror, names, networks, uplinks
+from zerotier_multi import bonding, bridges, mirror, names, networks, uplinks
 from zerotier_multi.bundle import Bundle, Remote
 from zerotier_multi.controller import settings as controllers
 from zerotier_multi.cpu import Topology
@@ -34,6 +34,7 @@ def check_bundle(bundle: Bundle, topology: Topology) -> list[Problem]:
         *_weights(bundle, numbers),
         *_networks(bundle, numbers),
         *networks.problems(bundle, numbers, instance_count(bundle, topology)),
+        *bridges.problems(bundle, numbers),
         *controllers.problems(bundle.path, bundle.controller, bundle.controller_free),
         *_ports(bundle, numbers),
         *_settings(bundle),

@@ -67,6 +67,8 @@ def _own_controller(bundle: Bundle, own: OwnAddresses) -> Iterable[str]:
 
 
 def _many_listen_addresses(bundle: Bundle, own: OwnAddresses) -> Iterable[str]:
+    if len(bundle.listen) > MAX_LISTEN:
+        yield "listen-address"
     for k, override in sorted(bundle.overrides.items()):
         if len(override.listen) > MAX_LISTEN:
             yield f"instance {k} listen-address"

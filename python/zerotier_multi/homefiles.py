@@ -77,6 +77,8 @@ def _restart_digest(plan: Plan, instance: InstancePlan, files: HomeFiles) -> str
         *instance.listen,
         *([instance.identity] if instance.identity else []),
         json.dumps(conf, sort_keys=True),
+        # A port of a bridge has the MTU of its network, which only the engine knows.
+        *(f"{n.device} bridge" for n in instance.joined if n.bridge),
         # Nobody takes these from a device where a controller may set others, but it goes with the process.
         *(a for n in instance.joined if n.allow_managed for a in (n.device, *instance.transit, *n.addresses)),
     ]

@@ -26,6 +26,12 @@ NOWHERE = ("127.0.0.1",)
 LOCAL = ("127.0.0.1/32", "::1/128")
 
 
+def _own_bridges(instance: InstancePlan) -> tuple[str, ...]:
+    """Bridges that this very instance leads to the far ends: a path over one of them would be a tunnel in the tunnel."""
+    found = (network.bridge for network in instance.joined if network.bridge != instance.source_interface)
+    return tuple(dict.fromkeys(bridge for bridge in found if bridge))
+
+
 def bind_addresses(instance: InstancePlan, addresses: Mapping[str, Sequence[str]]) -> tuple[str, ...]:
     """Addresses that a zerotier-one of an instance has to bind to; empty: every one of the underlay.
 
@@ -56,7 +62,7 @@ def make_conf(plan: Plan, instance: InstancePlan, addresses: Mapping[str, Sequen
         "portMappingEnabled": settings.get("portMappingEnabled", False),
         "softwareUpdate": "disable",
         "cpuPinningEnabled": settings.get("cpuPinningEnabled", False),
-        "interfacePrefixBlacklist": [*TUNNEL_PREFIXES, *settings.get("interfacePrefixBlacklist", ())],
+        "interfacePrefixBlacklist": [*TUNNEL_PREFIXES, *_own_bridges(instance), *settings.get("interfacePrefixBlacklist", ())],
         "allowManagementFrom": [*LOCAL, *settings.get("allowManagementFrom", ())],
     }
     if instance.source_interface and follows_addresses(instance.engine):

@@ -41,6 +41,7 @@ def _plan(options: NetworkOptions, network: str, device: str) -> NetworkPlan:
         allow_global=options.allow_global,
         allow_default=options.allow_default,
         allow_dns=options.allow_dns,
+        bridge=options.bridge,
     )
 
 

@@ -39,6 +39,7 @@ class NetworkPlan:
     allow_global: bool = False
     allow_default: bool = False
     allow_dns: bool = False
+    bridge: str | None = None  # that its TAP is a port of
 
 
 @dataclass(frozen=True)

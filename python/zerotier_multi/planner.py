@@ -137,7 +137,7 @@ def _instance(bundle: Bundle, number: int, engine: str, cpus: tuple[int, ...]) -
         device=names.member_device(bundle.name, number),
         engine=engine,
         cpus=cpus,
-        listen=tuple(str(a) for a in bundle.override(number).listen),
+        listen=tuple(str(a) for a in bundle.listening(number)),
         transit=transit,
         source_interface=bundle.override(number).source_interface,
         gateways=tuple(str(a) for a in bundle.override(number).gateways),

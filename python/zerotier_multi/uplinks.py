@@ -37,9 +37,19 @@ def problems_on_box(bundle: Bundle, numbers: Sequence[int], devices: Mapping[str
     """What is wrong on this router; ``devices`` are its devices with their addresses."""
     for k in numbers:
         override = bundle.override(k)
-        for address in map(str, override.listen):
-            owner = next((device for device, own in devices.items() if address in own), None)
-            if override.source_interface and owner not in (None, override.source_interface):
+        if override.source_interface is None:
+            continue
+        owners = {str(a): next((device for device, own in devices.items() if str(a) in own), None) for a in bundle.listening(k)}
+        others = {address: owner for address, owner in owners.items() if owner not in (None, override.source_interface)}
+        # Those of the bundle are for instances on other interfaces too.
+        if not override.listen and others and len(others) == len(owners):
+            yield Problem(
+                f"{bundle.path} listen-address {next(iter(others))}",
+                f"is not on source-interface {override.source_interface} of instance {k}, which would listen nowhere; "
+                f"set instance {k} listen-address",
+            )
+        for address, owner in others.items():
+            if override.listen:
                 yield Problem(
                     f"{bundle.path} instance {k} listen-address {address}",
                     f"is an address of {owner}, not of source-interface {override.source_interface}; delete one of them",

@@ -193,6 +193,9 @@ ON_BOX = [
     ("an address of another uplink", EXAMPLE + "instance 2 source-interface eth1\ninstance 2 listen-address 198.51.100.1",
      {"devices": {"eth0": ("198.51.100.1",), "eth1": ("203.0.113.1",)}},
      f"{P} instance 2 listen-address 198.51.100.1 is an address of eth0, not of source-interface eth1; delete one of them"),
+    ("no address of its uplink", EXAMPLE + "instance 2 source-interface eth1\nlisten-address 198.51.100.1",
+     {"devices": {"eth0": ("198.51.100.1",), "eth1": ("203.0.113.1",)}},
+     f"{P} listen-address 198.51.100.1 is not on source-interface eth1 of instance 2, which would listen nowhere; set instance 2 listen-address"),
     ("our own identity as a remote's", EXAMPLE + f"controller-free\nremote R2 instance 1 identity 89e92ceee5:0:{KEY}", {"own_addresses": {"89e92ceee5": "zt0/1"}},
      f"{P} remote R2 instance 1 identity 89e92ceee5 is the identity of zt0/1 on this router; set the identity that R2 prints"),
 ]  # fmt: skip

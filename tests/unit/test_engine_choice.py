@@ -36,6 +36,7 @@ CASES = [
      Choice("/sbin/zerotier-one", "auto: instance 3 network-id 89e92ceee5000002 needs it")),
     ("an own address without a controller", CONTROLLER + "controller-free", BOTH, Choice("/sbin/ztnode", "auto")),
     ("more listen addresses than ztnode binds", LISTEN, BOTH, Choice("/sbin/zerotier-one", "auto: instance 2 listen-address needs it")),
+    ("the same for the bundle", LISTEN.replace("instance 2 ", ""), BOTH, Choice("/sbin/zerotier-one", "auto: listen-address needs it")),
     ("as many listen addresses as ztnode binds", "\n".join(LISTEN.splitlines()[:-1]), BOTH, Choice("/sbin/ztnode", "auto")),
     ("more prefixes than ztnode keeps", PREFIXES, BOTH, Choice("/sbin/zerotier-one", "auto: remote needs it")),
     ("as many prefixes as ztnode keeps", "\n".join(PREFIXES.splitlines()[:-1]), BOTH, Choice("/sbin/ztnode", "auto")),

@@ -49,6 +49,12 @@ def test_local_conf_keeps_instances_out_of_each_other() -> None:
     assert conf["physical"] == {p: {"blacklist": True} for p in ("10.14.0.0/28", "10.0.55.1/32", "10.0.55.2/32")}
 
 
+def test_addresses_of_the_bundle_are_those_of_instances_without_their_own() -> None:
+    plan = plan_of(EXAMPLE + "listen-address 198.51.100.1\nlisten-address 2001:db8::1\ninstance 2 listen-address 198.51.100.2")
+    bound = [json.loads(local_conf(plan, instance))["settings"]["bind"] for instance in plan.instances[:3]]
+    assert bound == [["198.51.100.1", "2001:db8::1"], ["198.51.100.2"], ["198.51.100.1", "2001:db8::1"]]
+
+
 def settings_of(text: str, engine: str, addresses: dict[str, list[str]] | None = None) -> dict:
     plan = make_plan(bundle(EXAMPLE + text), GK41, engine)
     return json.loads(local_conf(plan, plan.instances[1], addresses))["settings"]

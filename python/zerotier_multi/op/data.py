@@ -10,7 +10,7 @@ import base64
 from collections.abc import Mapping
 from typing import Any
 
-from zerotier_multi import membership, names, world
+from zerotier_multi import bridges, membership, names, world
 from zerotier_multi.cpu import format_cpu_list
 from zerotier_multi.membership import Member
 from zerotier_multi.op.controller import controller_data, controller_warnings
@@ -18,7 +18,7 @@ from zerotier_multi.op.hello import unread_sentence
 from zerotier_multi.op.networks import further_members, further_networks, is_plain_member, node_of
 from zerotier_multi.op.peer import peer_node, underlay
 from zerotier_multi.op.snapshot import Answer, Snapshot
-from zerotier_multi.plan import InstancePlan, PathPlan, Plan
+from zerotier_multi.plan import InstancePlan, NetworkPlan, PathPlan, Plan
 from zerotier_multi.planner import HASH_POLICY
 from zerotier_multi.states import BundleState, PathState
 from zerotier_multi.states import bundle_state as states_of
@@ -57,6 +57,7 @@ def bundle(snapshot: Snapshot, plan: Plan) -> Data:
         "controller": controller_data(snapshot, plan),
         "private_roots": bool(plan.planet),
         "moons": [world.moon_file(base64.b64decode(moon)).removeprefix("moons.d/").removesuffix(".moon") for moon in plan.moons],
+        "bridges": [_bridge(snapshot, network) for i in plan.instances for network in i.joined if network.bridge],
         "networks": list(dict.fromkeys(network.network_id for i in plan.instances for network in i.joined)),
         "engine": plan.instances[0].engine if plan.instances else None,
         "engine_reason": plan.engine_reason or None,
@@ -153,6 +154,13 @@ def _bundle_rate(snapshot: Snapshot, plan: Plan, counter: str, factor: int) -> i
 def _mtu(snapshot: Snapshot, plan: Plan) -> int | None:
     found = [snapshot.kernel.links[i.device].mtu for i in plan.instances if i.device in snapshot.kernel.links]
     return min(found) if found else plan.mtu
+
+
+def _bridge(snapshot: Snapshot, network: NetworkPlan) -> Data:
+    """A bridge, and whether the device of its network is a port of it."""
+    device, bridge = (snapshot.kernel.links.get(name or "") for name in (network.device, network.bridge))
+    joined = device is not None and bridge is not None and device.master == bridge.index
+    return {"bridge": network.bridge, "network": network.network_id, "device": network.device, "joined": joined}
 
 
 def _remote(snapshot: Snapshot, plan: Plan, name: str) -> Data:
@@ -341,6 +349,8 @@ def bundle_warnings(snapshot: Snapshot, plan: Plan) -> list[str]:
         if instance.unit in snapshot.broken_identities:
             found.append(f"the identity of {name} is corrupt: {instance.home}/identity.secret")
     found += membership.sentences(_members(snapshot, plan))
+    for instance in plan.instances:
+        found += bridges.not_allowed(plan, instance, snapshot.answer(instance).networks, node_of(snapshot, instance))
     found += controller_warnings(snapshot, plan)
     if plan.hash_policy is not None and snapshot.hash_policy not in (None, plan.hash_policy):
         found.append(

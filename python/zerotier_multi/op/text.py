@@ -96,6 +96,7 @@ def bundle(data: Data, colour: bool) -> str:
             ("Mode", _mode(data)),
             *([("Moons", ", ".join(data["moons"]))] if data["moons"] else []),
             ("Networks", ", ".join(data["networks"]) or "-"),
+            *[("Bridge", f"{b['bridge']}: network {b['network']}, {_port(b)}") for b in data["bridges"]],
             *controller_rows(data["controller"]),
             ("Engine", _engine(data)),
             ("Health check", probing if health["enabled"] else "off"),
@@ -349,6 +350,10 @@ def break_command(command: str, width: int = WIDTH) -> list[str]:
             lines.append(f"{line[:cut]}\\")
             line = line[cut:]
     return [*lines, line]
+
+
+def _port(bridge: Data) -> str:
+    return f"port {bridge['device']}" if bridge["joined"] else f"{bridge['device']} is not its port"
 
 
 def _copies(data: Data) -> list[tuple[str, str]]:

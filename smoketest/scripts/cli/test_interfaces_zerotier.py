@@ -964,6 +964,9 @@ class ZeroTierInterfaceTest(VyOSUnitTestSHIM.TestCase):
         self.assertEqual(pids(), {})
         self.cli_delete(zt0 + ['instance'])
         self.replace(zt0 + ['network-id'], network)
+        self.cli_set(zt0 + ['network', network, 'bridge', 'br0'])
+        self.refused(f'network {network} bridge br0 needs a controller that lets this router bridge')
+        self.cli_delete(zt0 + ['network'])
         self.cli_commit()
         self.assert_example(2)
 

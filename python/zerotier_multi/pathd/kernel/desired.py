@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from zerotier_multi import names
 from zerotier_multi.pathd.balance.spread import MAX_WEIGHT
-from zerotier_multi.plan import GroupPlan, InstancePlan, PathPlan, Plan
+from zerotier_multi.plan import GroupPlan, InstancePlan, NetworkPlan, PathPlan, Plan
 from zerotier_multi.planner import best_mtu
 from zerotier_multi.netlink.nexthops import NextHop, NextHopGroup, group_weights
 from zerotier_multi.netlink.state import KernelState
@@ -140,7 +140,9 @@ def _bundle(want: Desired, plan: Plan, observed: KernelState, rp_filter_all: str
         link = observed.links.get(device)
         if link is None or link.kind != "tun":
             continue
-        want.devices[device] = DeviceState(device, True, plan.mtu or best_mtu(link.mtu), vrf[0])
+        want.devices[device] = DeviceState(
+            device, True, _mtu(plan, network, link), _bridge(want, plan, network, observed) or vrf[0]
+        )
         want.addresses |= {Address(link.index, a) for a in (*transit, *network.addresses)}
         want.sysctls |= member_sysctls(device, rp_filter_all)
         if network.allow_managed:
@@ -149,6 +151,25 @@ def _bundle(want: Desired, plan: Plan, observed: KernelState, rp_filter_all: str
         link = observed.links.get(path.device)
         if link and path.lladdr:
             want.neighbours.add(Neighbour(link.index, path.via, path.lladdr))
+
+
+def _mtu(plan: Plan, network: NetworkPlan, link: Link) -> int | None:
+    """Of a TAP. A bridge passes frames of its other ports, and cannot have senders make smaller ones as a router does."""
+    return plan.mtu or (None if network.bridge else best_mtu(link.mtu))
+
+
+def _bridge(want: Desired, plan: Plan, network: NetworkPlan, observed: KernelState) -> int:
+    """Ifindex of the bridge that a TAP is a port of; 0 for one of none, and while that is not there."""
+    if network.bridge is None:
+        return 0
+    link = observed.links.get(network.bridge)
+    if link is None or link.kind != "bridge":
+        why = "does not exist" if link is None else "is no bridge"
+        want.notes.append(
+            f"{plan.bundle}: {network.bridge} {why}, so {network.device} (network {network.network_id}) is a port of none"
+        )
+        return 0
+    return link.index
 
 
 def ready(plan: Plan, path: PathPlan, instance: InstancePlan | None, observed: KernelState) -> Link | None:

@@ -17,7 +17,7 @@ from zerotier_multi.pathd.kernel.actions import Action, AddDevice, Put, PutRoute
 from zerotier_multi.pathd.kernel.desired import Desired
 from zerotier_multi.netlink.state import KernelState
 from zerotier_multi.netlink.nexthops import NextHop, NextHopGroup
-from zerotier_multi.netlink.links import Address, Link, Neighbour
+from zerotier_multi.netlink.links import Address, Neighbour
 from zerotier_multi.netlink.routes import Route
 from zerotier_multi.netlink.rules import Rule
 
@@ -179,10 +179,15 @@ def _stands(key: Key, value: object, want: Desired, have: KernelState) -> bool:
     return value in have.addresses or value in have.neighbours or value in have.rules
 
 
-def _otherwise(link: Link | None, names_of: Mapping[int, str], have: KernelState) -> str:
+def _otherwise(wanted: object, names_of: Mapping[int, str], have: KernelState) -> str:
     """What has become of a device. A port of a bridge loses its addresses' traffic, and ZeroTier drops what hosts send."""
+    assert isinstance(wanted, tuple)
+    state = wanted[0]
+    link, bridge = have.links.get(state.name), have.links.get(names_of.get(state.master, ""))
+    if link and bridge and bridge.kind == "bridge" and link.master != bridge.index:
+        return f"taken out of bridge {bridge.name}"
     master = have.links.get(names_of.get(link.master, "")) if link else None
-    if master and master.kind == "bridge":
+    if master and master.kind == "bridge" and not (bridge and bridge.kind == "bridge"):
         return f"made a port of bridge {master.name}, which a routed device cannot be; use VXLAN over the bundle for layer 2"
     return "set otherwise"
 
@@ -194,7 +199,7 @@ def _change(key: Key, value: object, number: int, have: KernelState) -> Change:
         case ("made", name):
             return Change(_bundle(str(name)), f"device {name}", "deleted")
         case ("device", name):
-            return Change(_bundle(str(name)), f"device {name}", _otherwise(have.links.get(str(name)), names_of, have))
+            return Change(_bundle(str(name)), f"device {name}", _otherwise(value, names_of, have))
         case ("nexthop", int(number)):
             return Change(names.bundle_of_nexthop(number) or "", f"next hop {number}", _instead(number, have))
         case ("group", int(first)):
