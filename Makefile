@@ -135,7 +135,7 @@ test-attack: debs
 
 # What it compares with: Debian's packages, Go modules and crates at pinned versions, built once.
 bench-peers: tools
-	@bench/peers/build build/bench/peers
+	@bench/peers/build build/bench/peers $(if $(QUICK),quick)
 
 bench: debs bench-peers
 	@$(PYTHON) -m bench run $(if $(QUICK),--quick) $(if $(NAME),--name $(NAME)) $(if $(SCENARIOS),--scenarios "$(SCENARIOS)") \
