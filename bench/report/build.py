@@ -90,10 +90,19 @@ def _machine(run: Run) -> Table:
     entries = (
         ("processor", machine.cpu), ("cores", str(machine.cores)), ("processor features", ", ".join(machine.cpu_features) or "–"),
         ("memory", f"{machine.memory_bytes / 2**30:.1f}{words.NARROW}GiB"), ("kernel", machine.kernel),
-        ("virtual machine", machine.virtual or "no"), ("rounds", str(settings.rounds)),
+        ("virtual machine", machine.virtual or "no"), ("rounds", _rounds(run)),
         ("seconds for each measurement", words.number(settings.seconds)), ("started", run.started),
     )  # fmt: skip
     return Table("Machine and settings", ("", ""), [("", [Cell(name), Cell(text)]) for name, text in entries])
+
+
+def _rounds(run: Run) -> str:
+    """How many there were; a part of a run may have had fewer."""
+    most = {s.name: max((len(row.samples) for row in s.rows), default=0) for s in run.scenarios}
+    counts = sorted({count for count in most.values() if count}, reverse=True)
+    if len(counts) < 2:
+        return str(counts[0] if counts else run.settings.rounds)
+    return "; ".join(f"{count}: {', '.join(name for name, own in most.items() if own == count)}" for count in counts)
 
 
 def goals(run: Run) -> Table:

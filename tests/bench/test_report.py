@@ -370,3 +370,13 @@ def test_themed_keeps_words_that_look_like_colours() -> None:
 def test_a_run_without_rounds_to_spread_is_drawn() -> None:
     one = dataclasses.replace(invented(traffics=()), scenarios=())
     assert "Method and machine" in build.page(one) and summary.plot(one) is None
+
+
+def test_rounds_are_those_of_each_scenario() -> None:
+    def told(**counts: int) -> str:
+        scenarios = tuple(made_of(name, row("x", *[1.0] * count)).scenarios[0] for name, count in counts.items())
+        page = ET.fromstring(build.page(dataclasses.replace(made_of("commit"), scenarios=scenarios)))
+        cells = next([said(cell) for cell in line] for line in page.iter(f"{XHTML}tr") if said(line).startswith("rounds"))
+        return cells[1]
+
+    assert (told(commit=3), told(commit=3, memory=1)) == ("3", "3: commit; 1: memory")
