@@ -237,6 +237,14 @@ def test_ratios_are_those_of_the_same_traffic() -> None:
     assert found["ztnode"]["tcp-16"].to_raw == 0.5 and found["ztnode"]["tcp-16"].to_stock != found["ztnode"]["tcp-16"].to_stock
 
 
+def test_the_headline_of_one_stream_is_that_of_one_instance() -> None:
+    def one(instances: int, mbit: float) -> Row:
+        return row(f"ztnode x {instances}", mbit, parameters={"instances": instances, "traffic": "tcp-1"})
+
+    (said_first, *_) = verdict.headline(made_of("throughput", one(1, 4800.0), one(8, 5000.0)))
+    assert said_first.startswith("TCP, 1 stream: ztnode x 1 carries")
+
+
 def test_the_headline_names_the_fastest_of_each(run: Run) -> None:
     first = verdict.headline(run)[0]
     ours = [
