@@ -182,6 +182,11 @@ def iperf(
     Fixed client ports make the spread over the paths repeatable where the kernel's hash seed can be set. They lie below
     the kernel's range for unbound sockets (32768 up), or iperf3's own control connection may have taken one of them.
     """
+    ports = f"sport >= :{port} and sport < :{port + flows}"
+    client.wait(
+        lambda: not client.run(["ss", "-Htn", "state", "connected", "exclude", "time-wait", f"src [{source}] and {ports}"]).stdout,
+        what="the ports of the last iperf3 free, which it leaves with data to send",
+    )
     listener = server.popen(["iperf3", "-s", "-1", "-B", target])
     try:
         server.wait(
