@@ -9,6 +9,7 @@ import pytest
 
 from lab import Router
 from lab.lan import Lan
+from zerotier_multi.pathd.balance.weights import LONGEST_FORCED
 
 ZT = "set interfaces zerotier zt0"
 # Everything but one bucket to the last path, by force; pathd puts the weights back as soon as it hears of it.
@@ -42,7 +43,7 @@ def test_a_forced_move_loses_nothing(lans: list[Lan]) -> None:
         r1.wait(lambda: sum(_new(r1).values()) > 1000, what="traffic")
         r1.run(["kill", "-STOP", pathd])
         r1.run(["/usr/bin/python3", "-c", _FORCE])
-        r1.wait(lambda: _buckets(r1).get("zt0p4") == 125, what="the buckets on the last path")
+        r1.wait(lambda: _buckets(r1).get("zt0p4") == 125, timeout=LONGEST_FORCED, what="the buckets on the last path")
         new = r1.wait(lambda: (new := _new(r1)) and sum(new.values()) > 1000 and new, what="traffic after it")
         assert new["zt0p4"] > 0.7 * sum(new.values()), "a flow may be on one of the buckets that stay"
         r1.run(["kill", "-CONT", pathd])

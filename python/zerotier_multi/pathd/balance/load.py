@@ -25,21 +25,22 @@ class Load:
 
     ``use`` is the share of the time in which its busiest thread ran or waited for a CPU (1: all of the time),
     ``rate`` in bytes per second, both directions, ``drops`` the packets that it could not take, ``sent`` the bytes per
-    second to the remotes.
+    second to the remotes, ``waited`` the part of ``use`` in which it only waited.
     """
 
     use: float
     rate: float
     drops: int
     sent: float = 0.0
+    waited: float = 0.0
 
 
 @dataclass(frozen=True)
 class Counters:
-    """Counters at one moment: seconds of CPU per thread, bytes over the device, packets dropped before the process."""
+    """Counters at one moment: seconds run and waited per thread, bytes over the device, packets dropped before the process."""
 
     at: float
-    threads: Mapping[str, float] = field(default_factory=dict)
+    threads: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     bytes: int = 0
     drops: int = 0
     sent: int = 0
@@ -51,22 +52,24 @@ def load(before: Counters, after: Counters) -> Load | None:
     common = before.threads.keys() & after.threads.keys()
     if seconds <= 0 or not common or after.bytes < before.bytes:
         return None
-    use = max(after.threads[thread] - before.threads[thread] for thread in common) / seconds
+    shares = [[(now - then) / seconds for then, now in zip(before.threads[t], after.threads[t], strict=True)] for t in common]
+    ran, waited = max(shares, key=sum)
     sent = max(0, after.sent - before.sent) / seconds
-    return Load(min(1.0, max(0.0, use)), (after.bytes - before.bytes) / seconds, max(0, after.drops - before.drops), sent)
+    use = min(1.0, max(0.0, ran + waited))
+    return Load(use, (after.bytes - before.bytes) / seconds, max(0, after.drops - before.drops), sent, min(use, waited))
 
 
-def thread_seconds(task: Path) -> float:
-    """Seconds in which a thread ran or waited for a CPU, of its directory in /proc. Raises OSError when it has ended.
+def thread_seconds(task: Path) -> tuple[float, float]:
+    """Seconds in which a thread ran, and in which it waited for a CPU, of its directory in /proc. Raises OSError when it has ended.
 
     ``schedstat`` (Documentation/scheduler/sched-stats.rst) knows both in nanoseconds; a kernel without it knows only
     the time that it ran.
     """
     try:
         ran, waited, _slices = (task / "schedstat").read_text().split()
-        return (int(ran) + int(waited)) / 1e9
+        return int(ran) / 1e9, int(waited) / 1e9
     except FileNotFoundError:
-        return cpu_seconds(task)
+        return cpu_seconds(task), 0.0
 
 
 def socket_drops(tables: Iterable[str]) -> dict[int, int]:

@@ -12,8 +12,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from zerotier_multi.netlink.nexthops import Bucket
+from zerotier_multi.pathd.balance.load import Load
 
 FULL, ROOM = 0.85, 0.55  # pressure of a path that takes no more, and of one that takes any flow
+WORK = 0.6  # pressure from which many flows are laid evenly, before a path is full
 UNEVEN = 0.1  # difference of pressures that is worth a step
 QUEUE = 0.005  # seconds that packets wait where a line is full; less is the jitter of a busy path
 DEEP = 0.02  # seconds that are too many for busy routers: every line is full
@@ -28,20 +30,32 @@ FIRST_REST, LONGEST_REST = 30.0, 600.0  # seconds in which no busy bucket moves,
 SPREAD = 4.0  # bases of two paths differ no more than so many times
 MAX_WEIGHT = 256  # of a member, so only up to as many buckets are weights exactly numbers of buckets
 _LATENCY = 0.002  # seconds of round-trip time that make no difference
+_OURS = 0.1  # share of what a path carries that must go to the remote, or moving our flows is no relief to it
 _KNOWN = 0.7  # use of an instance at which its rate tells its capacity
+_QUIET = 0.2  # part of its use in which an instance of no such use may have waited, or others use its CPU
 _SMOOTH = 0.2
+_DOUBT = 0.99  # of the trust in what a line is thought to carry, per second in which it carries that without a queue
 _FADE = 0.999  # of what a line has carried, per second
 
 
 @dataclass(frozen=True)
 class Member:
-    """A path that is in the group. ``pressure`` from 0 to 1 (it is full), ``base`` its share when all are calm."""
+    """A path that is in the group. ``pressure`` from 0 to 1 (it is full), ``base`` its share when all are calm.
+
+    ``sent`` in bytes per second to the remotes, ``ours`` its share of all that the path carries, both directions.
+    """
 
     path: int
     pressure: float
     base: float = 1.0
     shared: int = 0  # busy buckets of other groups on the same instance
     size: float = 1.0  # what it carries at most, in a unit of all members: a flow fills a small one more than a big one
+    sent: float = 0.0
+    ours: float = 1.0
+
+    def gives(self, least: float) -> bool:
+        """Whether it is under such a pressure by traffic that is ours to move."""
+        return self.pressure >= least and self.ours >= _OURS
 
 
 @dataclass(frozen=True)
@@ -53,15 +67,16 @@ class Step:
     purge: bool = False  # only idle buckets, so that busy ones come next
 
 
-def capacity(known: float | None, use: float, rate: float) -> float | None:
+def capacity(known: float | None, load: Load) -> float | None:
     """What an instance carries at most, in bytes per second, after one more window.
 
     Near its limit a window says it; before that it only says that it is no less (batches grow with the load, so the
-    rate per second of CPU is smaller there).
+    rate per second of CPU is smaller there), and nothing where it waits for its CPU, which grows faster than the load.
     """
-    if use < _KNOWN / 2 or not rate:
+    use = load.use
+    if use < _KNOWN / 2 or not load.rate or (use < _KNOWN and load.waited > _QUIET * use):
         return known
-    sample = rate / use
+    sample = load.rate / use
     if known is None:
         return sample
     return known + _SMOOTH * (sample - known) if use >= _KNOWN or sample > known else known
@@ -77,6 +92,7 @@ class Line:
 
     capacity: float | None = None
     most: float = 0.0  # that has gone over it
+    trust: float = 1.0  # in its capacity
 
     def window(self, sent: float, wait: float, common: float = 0.0) -> float:
         """Pressure of one more window, in which ``sent`` bytes per second went out and waited so many seconds.
@@ -86,11 +102,14 @@ class Line:
         self.most = max(sent, self.most * _FADE)
         if sent >= LEAST and (wait - common >= QUEUE or wait >= DEEP):
             self.capacity = sent if self.capacity is None else self.capacity + _SMOOTH * (sent - self.capacity)
+            self.trust = 1.0
             return 1.0
         if self.capacity is None:
             return 0.0
         self.capacity = max(self.capacity, sent)
-        return min(NEARLY, sent / self.capacity)
+        if sent >= ROOM * self.capacity:
+            self.trust = max(ROOM, self.trust * _DOUBT)
+        return min(NEARLY, sent / self.capacity * self.trust)
 
 
 def sizes(capacities: Mapping[int, float | None], lines: Mapping[int, Line]) -> dict[int, float]:
@@ -131,6 +150,17 @@ def apportion(shares: Mapping[int, float], buckets: int) -> dict[int, int]:
     return whole
 
 
+def _evens(giver: Member, taker: Member, flows: Mapping[int, int]) -> tuple[float, float]:
+    """How many of the giver's flows make the two even, each for its size: by their number, and by what they send.
+
+    The first is wrong where some are big, the second where a full path holds them back.
+    """
+    sizes = giver.size + taker.size
+    by_number = (flows[giver.path] * taker.size - flows[taker.path] * giver.size) / sizes
+    one = giver.sent / flows[giver.path]
+    return by_number, (giver.sent * taker.size - taker.sent * giver.size) / sizes / one if one else by_number
+
+
 @dataclass
 class Spread:
     """One group. Times are seconds of one clock, ``idle_timer`` is the group's own, in seconds too."""
@@ -152,18 +182,20 @@ class Spread:
         """
         if len(members) < 2:
             return None
-        giver = max(members, key=lambda m: m.pressure)
-        taker = min(members, key=lambda m: m.pressure)
-        if giver.pressure >= CALM:
+        taker = min(members, key=lambda m: (round(m.pressure, 1), m.sent / m.size))
+        if max(m.pressure for m in members) >= CALM:
             self._calm_since = None
         elif self._calm_since is None:
             self._calm_since = now
         if now < self._next:
             return None
         step = None
-        if giver.pressure >= FULL and giver.pressure - taker.pressure >= UNEVEN:
+        giver = max((m for m in members if m.gives(WORK)), key=lambda m: m.pressure, default=None)
+        if giver and giver.pressure - taker.pressure >= UNEVEN:
+            full = giver.pressure >= FULL
             if busy is not None:
-                step = self._part(taker, members, table, set(busy), now) or self._shift(giver, taker, members, table)
+                step = self._part(taker, members, table, set(busy), now, FULL if full else WORK)
+                step = step or (self._shift(giver, taker, members, table) if full else None)
         elif self._calm_since is not None and now - self._calm_since >= CALM_TIME:
             step = self._go_back(members)
         if step:
@@ -181,24 +213,32 @@ class Spread:
             return None
         return Step({**weights, giver.path: weights[giver.path] - give, taker.path: weights[taker.path] + give})
 
-    def _part(self, taker: Member, members: Sequence[Member], table: Sequence[Bucket], busy: set[int], now: float) -> Step | None:
-        """Move as many busy buckets off a full path that has several as make it and the taker even, at least one.
+    def _part(
+        self, taker: Member, members: Sequence[Member], table: Sequence[Bucket], busy: set[int], now: float, least: float
+    ) -> Step | None:
+        """Move as many busy buckets off a path under pressure that has several as make it and the taker even, at least one.
 
+        Before a path is full (``least``), that is done only where its flows outnumber the taker's and send more.
         The kernel moves idle buckets first, and then busy ones in their order. So the idle ones of the full path go in a
         step before, and those that are in front of a busy one go along with it.
         """
         own = {m.path: [b.index for b in table if b.path == m.path and b.index in busy] for m in members}
-        limit = max(FULL, max(m.pressure for m in members) - UNEVEN / 2)
-        full = [m for m in members if m.pressure >= limit and own[m.path] and len(own[m.path]) + m.shared > 1]
+        limit = max(least, max(m.pressure for m in members if m.gives(least)) - UNEVEN / 2)
+        full = [m for m in members if m.gives(limit) and own[m.path] and len(own[m.path]) + m.shared > 1]
         if not full or not self.idle_timer or self.buckets > MAX_WEIGHT or now < self._rest_until:
             return None
-        giver = max(full, key=lambda m: len(own[m.path]) + m.shared)
+        giver = max(full, key=lambda m: (len(own[m.path]) + m.shared) / m.size)
         if self._turned(giver, members):
             self._back_off(now)
             return None
-        each = giver.pressure / (len(own[giver.path]) + giver.shared)
+        flows = {m.path: len(own[m.path]) + m.shared for m in (giver, taker)}
+        each = giver.pressure / flows[giver.path]
         there = each * giver.size / taker.size  # what one of its flows is to the taker
-        if taker.pressure > ROOM and taker.pressure + there > giver.pressure:
+        evens = _evens(giver, taker, flows)
+        even = max(evens)
+        if taker.pressure > ROOM and (taker.pressure + there > giver.pressure or even < 0.5):
+            return None
+        if giver.pressure < FULL and min(evens) < 1:
             return None
         held = [bucket for bucket in table if bucket.path == giver.path]
         idle = sum(bucket.idle >= self.idle_timer for bucket in held)
@@ -207,7 +247,8 @@ class Spread:
             others = {path: float(count) for path, count in counts.items() if path != giver.path}
             kept = max(1, counts[giver.path] - idle)
             return Step({giver.path: kept, **apportion(others, sum(counts.values()) - kept)}, purge=True)
-        many = min(max(1, int((giver.pressure - taker.pressure) / (each + there))), len(own[giver.path]))
+        # Pressure says who has room, but it rises late and then steeply: all of its difference would be too much.
+        many = max(1, min(int((giver.pressure - taker.pressure) / (each + there)), int(even), len(own[giver.path])))
         moved = [bucket.index for bucket in held].index(own[giver.path][many - 1]) + 1
         if moved >= counts[giver.path]:
             return None

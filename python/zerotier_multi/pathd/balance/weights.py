@@ -6,13 +6,13 @@ Decisions are in :mod:`spread`, readings in :mod:`load`; this is their clock.
 from __future__ import annotations
 
 from asyncio import AbstractEventLoop
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
 from zerotier_multi.pathd.balance.load import Instance, Load, Loads
-from zerotier_multi.pathd.balance.spread import FULL, Line, Member, Spread, Step, bases, capacity, sizes
+from zerotier_multi.pathd.balance.spread import FULL, WORK, Line, Member, Spread, Step, bases, capacity, sizes
 from zerotier_multi.pathd.loop import Alarm
 from zerotier_multi.plan import GroupPlan, InstancePlan, PathPlan, Plan
 from zerotier_multi.netlink.nexthops import NextHopGroup
@@ -20,11 +20,14 @@ from zerotier_multi.netlink.nexthops import Bucket
 
 WINDOW = 1.0  # seconds of one reading
 WINDOWS = 3  # readings that a pressure is the mean of
-LOOK = 0.2  # seconds between two looks at the buckets while a path is full
+LOOK = 0.2  # seconds between two looks at the buckets while a path is under pressure
+LOOK_MOST = 0.02  # seconds for each group that there are no fewer, because a look takes about one thousandth of a second
 LOOKS = 10  # looks that say which buckets are busy
 BUSY = 0.05  # seconds without a packet that a bucket full of big flows hardly ever sees
 UNKNOWN = 0.6  # pressure of an instance that has not been measured long enough: neither full nor with room
-HURRY = 0.3  # seconds in which the kernel has moved what it was told to move by force
+FORCED = 0.6  # seconds in which the kernel moves by force: its upkeep waits for half a second (NH_RES_UPKEEP_MIN_INTERVAL)
+AGAIN = 0.1  # seconds until the next look at the buckets when it has not
+LONGEST_FORCED = 3.0  # seconds until that is given up
 
 
 class Paths(Protocol):
@@ -47,14 +50,39 @@ class _Group:
     spread: Spread
     looks: deque[list[Bucket]] = field(default_factory=lambda: deque(maxlen=LOOKS))
     beyond: dict[int, deque[float]] = field(default_factory=dict)  # pressure of the line and at the other end, by path
+    remotes: dict[int, float] = field(default_factory=dict)  # use at the other end in the last window, by path
     lines: dict[int, Line] = field(default_factory=dict)
 
 
 @dataclass
 class _Instance:
     plan: InstancePlan
-    uses: deque[float] = field(default_factory=lambda: deque(maxlen=WINDOWS))
+    loads: deque[Load] = field(default_factory=lambda: deque(maxlen=WINDOWS))
     capacity: float | None = None
+
+    @property
+    def uses(self) -> list[float]:
+        """Its pressure in each window. One that lets packets fall is full, whatever its CPU says."""
+        return [1.0 if load.drops else load.use for load in self.loads]
+
+    @property
+    def sent(self) -> float:
+        """Bytes per second to the remotes."""
+        return _mean(load.sent for load in self.loads) if self.loads else 0.0
+
+    @property
+    def ours(self) -> float:
+        """Their share of all that it carries."""
+        rate = sum(load.rate for load in self.loads)
+        return sum(load.sent for load in self.loads) / rate if rate else 0.0
+
+
+@dataclass
+class _Forced:
+    """Busy buckets of a group that are being moved: when to look whether they are, and when not to wait any more."""
+
+    look_at: float
+    until: float
 
 
 class Weights:
@@ -77,7 +105,7 @@ class Weights:
         self._groups: dict[int, _Group] = {}  # by the id in the plan
         self._instances: dict[str, _Instance] = {}  # by unit
         self._standing: dict[int, NextHopGroup] = {}  # by the id in the plan
-        self._forced: dict[int, float] = {}  # until when
+        self._forced: dict[int, _Forced] = {}  # by the id in the plan
         self._read_at = self._look_at = 0.0
 
     def configure(self, plans: Iterable[Plan], resilient: bool) -> None:
@@ -124,15 +152,15 @@ class Weights:
         """When :meth:`work` has something to do."""
         if not self._groups:
             return None
-        moments = [self._read_at + WINDOW, *self._forced.values()]
-        return min([*moments, self._look_at + LOOK] if self._pressed() else moments)
+        moments = [self._read_at + WINDOW, *(forced.look_at for forced in self._forced.values())]
+        return min([*moments, self._look_at + self._pause] if self._pressed() else moments)
 
     def work(self, now: float) -> None:
         """Read what is due and take the steps that follow."""
-        done = [number for number, until in self._forced.items() if until <= now]
+        done = [number for number, forced in self._forced.items() if forced.look_at <= now and self._moved(number, now)]
         for number in done:
             del self._forced[number]
-        if self._pressed() and now >= self._look_at + LOOK:
+        if self._pressed() and now >= self._look_at + self._pause:
             self._look_at = now
             for number, group in self._groups.items():
                 if number in self._standing:
@@ -146,15 +174,31 @@ class Weights:
             self._changed("")
         self._alarm.set(self.wake)
 
+    def _moved(self, number: int, now: float) -> bool:
+        """Whether the kernel has moved what it was told to move by force, or will not."""
+        forced, group, standing = self._forced[number], self._groups.get(number), self._standing.get(number)
+        if not group or not standing or now >= forced.until:
+            return True
+        counts = Counter(bucket.path for bucket in self._buckets(standing.id))
+        if all(counts[path] == weight for path, weight in group.spread.of(standing.members).items()):
+            return True
+        forced.look_at = now + AGAIN
+        return False
+
     def _buckets(self, group: int) -> list[Bucket]:
         try:
             return self._layout(group)
         except OSError:  # it has just gone
             return []
 
+    @property
+    def _pause(self) -> float:
+        """Seconds between two looks at the buckets of all groups."""
+        return max(LOOK, LOOK_MOST * len(self._groups))
+
     def _pressed(self) -> bool:
         beyond = (uses for group in self._groups.values() for uses in group.beyond.values())
-        return any(uses and uses[-1] >= FULL for uses in (*(i.uses for i in self._instances.values()), *beyond))
+        return any(uses and uses[-1] >= WORK for uses in (*(i.uses for i in self._instances.values()), *beyond))
 
     def _read(self, now: float) -> None:
         watched = [Instance(unit, i.plan.device, i.plan.port) for unit, i in self._instances.items()]
@@ -162,19 +206,22 @@ class Weights:
         for unit, instance in self._instances.items():
             seen = found.get(unit)
             if seen is None:
-                instance.uses.clear()
+                instance.loads.clear()
                 continue
-            instance.uses.append(_pressure(seen))
-            instance.capacity = capacity(instance.capacity, seen.use, seen.rate)
+            instance.loads.append(seen)
+            instance.capacity = capacity(instance.capacity, seen)
         for group in self._groups.values():
             known = self._paths_of(group)
             waits = {path.nexthop_id: self._paths.wait(path.nexthop_id) for path, _instance in known}
             common = min(waits.values(), default=0.0)
             for path, instance in known:
                 number = path.nexthop_id
-                sent = seen.sent if (seen := found.get(instance.plan.unit)) else 0.0
-                line = group.lines.setdefault(number, Line()).window(sent, waits[number], common)
-                pressure = max(line, self._paths.remote_use(number) or 0.0)
+                seen, remote = found.get(instance.plan.unit), self._paths.remote_use(number) or 0.0
+                # Behind a full instance packets wait as before a full line, and a little longer, which says nothing of the line.
+                full = max(remote, group.remotes.get(number, 0.0), *instance.uses[-2:], 0.0) >= FULL
+                group.remotes[number], wait = remote, 0.0 if full else waits[number]
+                line = group.lines.setdefault(number, Line()).window(seen.sent if seen else 0.0, wait, common)
+                pressure = max(line, remote)
                 group.beyond.setdefault(number, deque(maxlen=WINDOWS)).append(pressure)
 
     def _paths_of(self, group: _Group) -> list[tuple[PathPlan, _Instance]]:
@@ -202,7 +249,7 @@ class Weights:
             if step:
                 if step.force:
                     taken.add(group.plan.bundle)
-                    self._forced[number] = now + HURRY
+                    self._forced[number] = _Forced(now + FORCED, now + LONGEST_FORCED)
                     group.looks.clear()
                 self._changed(_sentence(group, step))
 
@@ -222,14 +269,11 @@ class Weights:
                 base[path],
                 counts.get(i.plan.unit, 0) - sum(b.path == path for b in busy),
                 size[path],
+                i.sent,
+                i.ours,
             )
             for path, i in found.items()
         ]
-
-
-def _pressure(seen: Load) -> float:
-    """An instance that lets packets fall is full, whatever its CPU says."""
-    return 1.0 if seen.drops else seen.use
 
 
 def _mean(values: Iterable[float]) -> float:
