@@ -27,7 +27,7 @@ def measure(context: Context) -> Iterator[Reading]:
         capacity = carry("tcp-64", context.hosts, wanted["alone"]).mbit
         for flows in wanted["flows"]:
             rate = wanted["load"] * capacity / flows
-            kind = Kind(flows, min(4, flows))
+            kind = Kind(flows, min(16, flows))  # a stream that cannot write holds up all others of its process, whatever their path
             senders = Senders(kind, *context.hosts, context.seconds, rate)
             try:
                 time.sleep(senders.seconds - wanted["last"])  # the last seconds are what is measured

@@ -149,6 +149,15 @@ def test_a_flow_that_fills_any_path_is_not_sent_to_and_fro() -> None:
     assert len([s for s in world.said if "busy" in s]) <= 12
 
 
+def test_other_flows_after_a_move_are_not_taken_for_the_one_that_was_moved() -> None:
+    """A path that a flow has been moved to is full of others next: they are moved off at once."""
+    world = World({0: 0.6, 1: 0.6}).run(15)
+    taker = next(world.table[n] for n in (0, 1) if world.table[n] != PATHS[0])
+    others = [n for n, path in enumerate(world.table) if path == taker][:10]
+    world.flows = dict.fromkeys(others, 0.2)
+    assert world.run(25).carried() == pytest.approx(2.0), world.said
+
+
 def test_weaker_instances_get_less_when_there_are_many_flows() -> None:
     """Two performance cores and two efficiency cores at half the speed."""
     world = World({n: 3.2 / 128 for n in range(128)}, (1.0, 1.0, 0.5, 0.5))
@@ -178,6 +187,9 @@ def test_many_equal_flows_come_to_lie_evenly() -> None:
     moved = len(world.said)
     world.run(300)
     assert not [s for s in world.said[moved:] if "busy" in s], "and stay so"
+    world.flows = {}
+    counts = Counter(world.run(20).table)
+    assert all(abs(counts[path] - 32) <= 4 for path in PATHS), f"new flows find all paths alike: {counts}"
 
 
 def test_calm_brings_the_spread_back() -> None:

@@ -26,6 +26,7 @@ CALM_TIME = 30.0  # seconds of calm before the spread goes back to its base
 PACE = 5.0  # seconds between two steps, so that the effect of one is seen before the next
 PURGE = 1.0  # the same after a step that no flow notices
 STEP = 0.1  # share of its buckets that a full path gives away in one step
+SEVERAL = 1.5  # flows more than another path has are not one that fills any path
 FIRST_REST, LONGEST_REST = 30.0, 600.0  # seconds in which no busy bucket moves, after one that only turned the tables
 SPREAD = 4.0  # bases of two paths differ no more than so many times
 MAX_WEIGHT = 256  # of a member, so only up to as many buckets are weights exactly numbers of buckets
@@ -170,6 +171,7 @@ class Spread:
     weights: dict[int, int] = field(default_factory=dict)  # empty: all the same
     _next: float = 0.0
     _calm_since: float | None = None
+    _emptied: bool = False  # a path has lost its idle buckets, so new flows would go to the others
     _rest: float = FIRST_REST
     _rest_until: float = 0.0
     _forced: tuple[int, int] | None = None  # (from, to) of the last busy bucket that was moved
@@ -195,9 +197,12 @@ class Spread:
             full = giver.pressure >= FULL
             if busy is not None:
                 step = self._part(taker, members, table, set(busy), now, FULL if full else WORK)
-                step = step or (self._shift(giver, taker, members, table) if full else None)
+                if full and not step and not self._emptied:
+                    step = self._shift(giver, taker, members, table)
         elif self._calm_since is not None and now - self._calm_since >= CALM_TIME:
             step = self._go_back(members)
+        if step is None and self._emptied:
+            step, self._emptied = Step(self._base(members)), False
         if step:
             self._next = now + (PURGE if step.purge else PACE)
             self.weights = {**self.weights, **step.weights}
@@ -220,7 +225,7 @@ class Spread:
 
         Before a path is full (``least``), that is done only where its flows outnumber the taker's and send more.
         The kernel moves idle buckets first, and then busy ones in their order. So the idle ones of the full path go in a
-        step before, and those that are in front of a busy one go along with it.
+        step before, and those that are in front of a busy one go along with it. They come back when all is done.
         """
         own = {m.path: [b.index for b in table if b.path == m.path and b.index in busy] for m in members}
         limit = max(least, max(m.pressure for m in members if m.gives(least)) - UNEVEN / 2)
@@ -228,10 +233,10 @@ class Spread:
         if not full or not self.idle_timer or self.buckets > MAX_WEIGHT or now < self._rest_until:
             return None
         giver = max(full, key=lambda m: (len(own[m.path]) + m.shared) / m.size)
-        if self._turned(giver, members):
+        flows = {m.path: len(own[m.path]) + m.shared for m in members}
+        if self._turned(giver, members, flows):
             self._back_off(now)
             return None
-        flows = {m.path: len(own[m.path]) + m.shared for m in (giver, taker)}
         each = giver.pressure / flows[giver.path]
         there = each * giver.size / taker.size  # what one of its flows is to the taker
         evens = _evens(giver, taker, flows)
@@ -243,6 +248,7 @@ class Spread:
         held = [bucket for bucket in table if bucket.path == giver.path]
         idle = sum(bucket.idle >= self.idle_timer for bucket in held)
         counts = {m.path: sum(b.path == m.path for b in table) for m in members}
+        self._emptied = True
         if idle:
             others = {path: float(count) for path, count in counts.items() if path != giver.path}
             kept = max(1, counts[giver.path] - idle)
@@ -256,11 +262,12 @@ class Spread:
         # The others are wanted as they stand, so that nothing of theirs is moved by force.
         return Step({**counts, giver.path: counts[giver.path] - moved, taker.path: counts[taker.path] + moved}, force=True)
 
-    def _turned(self, giver: Member, members: Sequence[Member]) -> bool:
+    def _turned(self, giver: Member, members: Sequence[Member], flows: Mapping[int, int]) -> bool:
         """Whether the last move has only filled another path and left the first one empty: one flow fills any path."""
         if not self._forced or self._forced[1] != giver.path:
             return False
-        return any(m.path == self._forced[0] and m.pressure <= ROOM for m in members)
+        first = next((m for m in members if m.path == self._forced[0]), None)
+        return first is not None and first.pressure <= ROOM and min(_evens(giver, first, flows)) < SEVERAL
 
     def _back_off(self, now: float) -> None:
         """No more of this for a while, longer each time that it does not end."""
@@ -278,9 +285,12 @@ class Spread:
         paths = [m.path for m in members]
         return apportion(self.of(paths) or dict.fromkeys(paths, 1), self.buckets)
 
+    def _base(self, members: Sequence[Member]) -> dict[int, int]:
+        return apportion({m.path: m.base for m in members}, self.buckets)
+
     def _go_back(self, members: Sequence[Member]) -> Step | None:
         """Half of the way to the base; None where it is near."""
-        now, target = self._current(members), apportion({m.path: m.base for m in members}, self.buckets)
+        now, target = self._current(members), self._base(members)
         if all(abs(target[path] - now[path]) <= max(2, target[path] // 10) for path in now):
             return None
         return Step(apportion({path: (now[path] + target[path]) / 2 for path in now}, self.buckets))

@@ -240,7 +240,7 @@ class Weights:
         taken: set[str] = set()  # bundles of which a busy bucket is being moved: one at a time
         for number, group in self._groups.items():
             standing = self._standing.get(number)
-            if standing is None or group.plan.bundle in taken:
+            if standing is None or number in self._forced or group.plan.bundle in taken:
                 continue
             members = self._members(group, standing, counts, busy[number])
             table = group.looks[-1] if group.looks else []
