@@ -11,29 +11,29 @@ from typing import Any
 from zerotier_multi import names
 from zerotier_multi.bundle import Bundle, NetworkOptions
 from zerotier_multi.errors import Problem
-from zerotier_multi.networks import further_networks
+from zerotier_multi.networks import users
 from zerotier_multi.plan import InstancePlan, Plan
 
 
 def problems(bundle: Bundle, numbers: Sequence[int]) -> Iterable[Problem]:
     """What is wrong whatever the router is; ``numbers`` are the instances that run."""
+    joined = users(bundle, numbers)
     for network, options in bundle.networks.items():
         if options.bridge is None:
             continue
-        users = [k for k in numbers if network in (bundle.network(k), *further_networks(bundle, k))]
-        if why := _why_not(bundle, network, options, users):
+        if why := _why_not(bundle, network, options, joined[network]):
             yield Problem(f"{bundle.path} network {network} bridge {options.bridge}", why)
 
 
-def _why_not(bundle: Bundle, network: str, options: NetworkOptions, users: Sequence[int]) -> str | None:
+def _why_not(bundle: Bundle, network: str, options: NetworkOptions, joined: Sequence[int]) -> str | None:
     """The first reason, as the second half of a sentence."""
     if names.is_our_device(options.bridge or ""):
         return "is a device of a bundle and cannot be a bridge; set one such as br0"
     if bundle.controller_free:
         return "needs a controller that lets this router bridge, and controller-free mode has none; delete one of them"
-    if len(users) > 1:
-        return f"would be a loop over {len(users)} instances; use a bundle with instances 1"
-    if bundle.transits and any(bundle.network(k) == network for k in users):
+    if len(joined) > 1:
+        return f"would be a loop over {len(joined)} instances; use a bundle with instances 1"
+    if bundle.transits and any(bundle.network(k) == network for k in joined):
         return "conflicts with transit, whose addresses a port of a bridge cannot have; bridge a further network-id"
     if options.addresses:
         return f"conflicts with address {options.addresses[0]}, which a port of a bridge cannot have; set it on the bridge"
@@ -47,12 +47,12 @@ def _why_not(bundle: Bundle, network: str, options: NetworkOptions, users: Seque
 def warnings(bundle: Bundle, numbers: Sequence[int], devices: Mapping[str, Sequence[str]]) -> list[str]:
     """What a user should know although the commit is good; ``devices`` are those of this router with their addresses."""
     found = []
+    joined = users(bundle, numbers)
     for network, options in bundle.networks.items():
         if options.bridge is None:
             continue
         where = f"{bundle.path} network {network} bridge {options.bridge}"
-        users = [k for k in numbers if network in (bundle.network(k), *further_networks(bundle, k))]
-        uplink = [k for k in users if bundle.override(k).source_interface == options.bridge]
+        uplink = [k for k in joined[network] if bundle.override(k).source_interface == options.bridge]
         if options.bridge not in devices:
             found.append(f"{where}: the interface does not exist yet; the device becomes its port when it is there")
         elif uplink:

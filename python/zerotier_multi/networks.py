@@ -45,14 +45,19 @@ def _plan(options: NetworkOptions, network: str, device: str) -> NetworkPlan:
     )
 
 
+def users(bundle: Bundle, numbers: Iterable[int]) -> dict[str, list[int]]:
+    """Which of these instances join each network that has options."""
+    return {n: [k for k in numbers if n in (bundle.network(k), *further_networks(bundle, k))] for n in bundle.networks}
+
+
 def problems(bundle: Bundle, numbers: Sequence[int], count: int) -> Iterable[Problem]:
     """What a configuration of networks cannot be; ``numbers`` are the instances that run, of ``count``."""
     yield from _further(bundle, count)
-    users = {n: [k for k in numbers if n in (bundle.network(k), *further_networks(bundle, k))] for n in bundle.networks}
+    joined = users(bundle, numbers)
     taken: dict[object, str] = {a.ip: f"address {a}" for a in bundle.addresses}
     for network, options in bundle.networks.items():
         at = f"{bundle.path} network {network}"
-        if not users[network]:
+        if not joined[network]:
             yield Problem(at, f"is a network of no instance; set network-id {network} or delete it")
             continue
         if bundle.controller_free and options.allowed:
@@ -67,10 +72,10 @@ def problems(bundle: Bundle, numbers: Sequence[int], count: int) -> Iterable[Pro
         for word in options.allowed:
             if word in ("allow-default", "allow-global") and not options.allow_managed:
                 yield Problem(f"{at} {word}", "is for what a controller manages; set allow-managed too")
-        if options.addresses and len(users[network]) > 1:
+        if options.addresses and len(joined[network]) > 1:
             yield Problem(
                 f"{at} address {options.addresses[0]}",
-                f"would be on {len(users[network])} instances; use transit prefix, which gives each instance its own",
+                f"would be on {len(joined[network])} instances; use transit prefix, which gives each instance its own",
             )
         for address in options.addresses:
             yield from _address(bundle, f"{at} address {address}", address, taken)

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from lab import Lab, Router
+from lab.controller import KINDS, Controller, controller
 from lab.scenario import connect
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -57,3 +58,20 @@ def connected() -> Callable[..., None]:
         connect(routers, instances, engine=Path(ENGINE).name, **options)
 
     return call
+
+
+@pytest.fixture(scope="module")
+def two(lab: Lab) -> list[Router]:
+    """Two routers that know nothing of each other."""
+    return lab.add_routers(["R1", "R2"])
+
+
+@pytest.fixture(scope="module", params=KINDS)
+def made(
+    request: pytest.FixtureRequest, lab: Lab, two: list[Router], tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Controller]:
+    """A controller for them, which does not run yet."""
+    with controller(lab.underlay, request.param, two[0], tmp_path_factory.mktemp("controller") / "home") as found:
+        yield found
+    for router in two:
+        router.must_configure("delete interfaces zerotier zt0")

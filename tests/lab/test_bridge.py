@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from lab import Lab, Router
-from lab.controller import KINDS, Controller, controller, planet_text
+from lab import Router
+from lab.controller import Controller, planet_text
 from tests.lab.conftest import ENGINE
 
 SHOW = "/usr/libexec/vyos/op_mode/zerotier.py"
@@ -30,21 +30,13 @@ ip link set host0 master br0 up
 """
 
 
-@pytest.fixture(scope="module")
-def two(lab: Lab) -> list[Router]:
-    return lab.add_routers(["R1", "R2"])
-
-
-@pytest.fixture(scope="module", params=KINDS)
-def made(
-    request: pytest.FixtureRequest, lab: Lab, two: list[Router], tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Controller]:
-    with controller(lab.underlay, request.param, two[0], tmp_path_factory.mktemp("controller") / "home") as found:
-        found.start()
-        found.add_network(network(found))
-        yield found
+@pytest.fixture(scope="module", autouse=True)
+def running(two: list[Router], made: Controller) -> Iterator[None]:
+    """The controller with a network; what the routers have of hosts and bridges goes in the end."""
+    made.start()
+    made.add_network(network(made))
+    yield
     for router in two:
-        router.must_configure("delete interfaces zerotier zt0")
         router.run(["sh", "-c", "ip link del host0; ip netns del host; ip link del br0"], check=False)
 
 

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import pytest
-from lab import Lab, Router
-from lab.controller import KINDS, Controller, controller, planet_text
+from lab import Router
+from lab.controller import Controller, planet_text
 from lab.scenario import loopback, paths_up, reach
 from tests.lab.conftest import ENGINE
 
@@ -43,21 +41,6 @@ def last_told(router: Router, instance: int, word: str) -> dict[str, str]:
         return found[-1] if found and found[-1]["ZEROTIER_TO"] == word else None
 
     return router.wait(look, what=f"the event that instance {instance} is {word}")
-
-
-@pytest.fixture(scope="module")
-def two(lab: Lab) -> list[Router]:
-    return lab.add_routers(["R1", "R2"])
-
-
-@pytest.fixture(scope="module", params=KINDS)
-def made(
-    request: pytest.FixtureRequest, lab: Lab, two: list[Router], tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Controller]:
-    with controller(lab.underlay, request.param, two[0], tmp_path_factory.mktemp("controller") / "home") as found:
-        yield found
-    for router in two:
-        router.must_configure("delete interfaces zerotier zt0")
 
 
 def configuration(router: Router, other: Router, found: Controller) -> str:

@@ -13,10 +13,11 @@ from hypothesis import strategies as st
 from tests.configuration import EXAMPLE, bundle
 from tests.unit.loop import Loop
 from zerotier_multi.cpu import Cpu
+from zerotier_multi.pathd.balance import weights
 from zerotier_multi.pathd.balance.load import Counters, Instance, Load, Loads, load, socket_drops
 from zerotier_multi.pathd.probe.delay import MEMORY, Delay
 from zerotier_multi.pathd.balance.spread import (
-    FULL, LEAST, NEARLY, PACE, QUEUE, SPREAD, WORK, Line, Member, Spread, apportion, bases, capacity, sizes,
+    FULL, LEAST, NEARLY, PACE, PRESSED, QUEUE, SPREAD, Line, Member, Spread, apportion, bases, capacity, sizes,
 )  # fmt: skip
 from zerotier_multi.pathd.balance.weights import LOOK, WINDOW, Weights
 from zerotier_multi.planner import make_plan
@@ -128,6 +129,11 @@ def test_two_big_flows_on_one_path_are_parted() -> None:
     assert not [s for s in world.said[moved:] if "busy" in s], "once they are parted, they stay"
 
 
+def test_they_are_parted_where_there_are_so_many_groups_that_looks_are_rare(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(weights, "LOOK_MOST", 2.5 * WINDOW / len(PLAN.groups))
+    assert World({3: 1.0, 17: 1.0}).run(60).carried() == 2.0
+
+
 def test_four_big_flows_on_one_path_get_one_each() -> None:
     assert World({n: 1.0 for n in (1, 5, 9, 30)}).run(60).carried() == 4.0
 
@@ -172,7 +178,7 @@ def test_the_end_that_receives_leaves_its_acknowledgements_where_they_are() -> N
 
 def test_many_flows_are_laid_evenly_before_a_path_is_full() -> None:
     world = World({n: 0.04 for n in range(20)}).run(60)
-    assert max(world.wanted()[path] for path in PATHS) <= WORK, world.said
+    assert max(world.wanted()[path] for path in PATHS) <= PRESSED, world.said
 
 
 def test_two_flows_that_fill_no_path_stay_together() -> None:
@@ -201,7 +207,7 @@ def test_calm_brings_the_spread_back() -> None:
 
 
 def test_nothing_happens_while_no_path_is_under_pressure() -> None:
-    world = World({n: WORK / 40 for n in range(32)})
+    world = World({n: PRESSED / 40 for n in range(32)})
     world.run(120)
     assert not world.said and world.weights.of(GROUP.group_id) is None
 

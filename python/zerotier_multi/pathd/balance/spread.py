@@ -15,7 +15,7 @@ from zerotier_multi.netlink.nexthops import Bucket
 from zerotier_multi.pathd.balance.load import Load
 
 FULL, ROOM = 0.85, 0.55  # pressure of a path that takes no more, and of one that takes any flow
-WORK = 0.6  # pressure from which many flows are laid evenly, before a path is full
+PRESSED = 0.6  # pressure from which many flows are laid evenly, before a path is full
 UNEVEN = 0.1  # difference of pressures that is worth a step
 QUEUE = 0.005  # seconds that packets wait where a line is full; less is the jitter of a busy path
 DEEP = 0.02  # seconds that are too many for busy routers: every line is full
@@ -192,11 +192,11 @@ class Spread:
         if now < self._next:
             return None
         step = None
-        giver = max((m for m in members if m.gives(WORK)), key=lambda m: m.pressure, default=None)
+        giver = max((m for m in members if m.gives(PRESSED)), key=lambda m: m.pressure, default=None)
         if giver and giver.pressure - taker.pressure >= UNEVEN:
             full = giver.pressure >= FULL
             if busy is not None:
-                step = self._part(taker, members, table, set(busy), now, FULL if full else WORK)
+                step = self._part(taker, members, table, set(busy), now, FULL if full else PRESSED)
                 if full and not step and not self._emptied:
                     step = self._shift(giver, taker, members, table)
         elif self._calm_since is not None and now - self._calm_since >= CALM_TIME:

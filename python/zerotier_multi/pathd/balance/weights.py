@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from zerotier_multi.pathd.balance.load import Instance, Load, Loads
-from zerotier_multi.pathd.balance.spread import FULL, WORK, Line, Member, Spread, Step, bases, capacity, sizes
+from zerotier_multi.pathd.balance.spread import FULL, PRESSED, Line, Member, Spread, Step, bases, capacity, sizes
 from zerotier_multi.pathd.loop import Alarm
 from zerotier_multi.plan import GroupPlan, InstancePlan, PathPlan, Plan
 from zerotier_multi.netlink.nexthops import NextHopGroup
@@ -168,7 +168,7 @@ class Weights:
         if now >= self._read_at + WINDOW:
             self._read_at = now
             self._read(now)
-            self._look_at = now
+            self._look_at = max(self._look_at, now + LOOK - self._pause)
             self._step(now)
         elif done:
             self._changed("")
@@ -198,7 +198,7 @@ class Weights:
 
     def _pressed(self) -> bool:
         beyond = (uses for group in self._groups.values() for uses in group.beyond.values())
-        return any(uses and uses[-1] >= WORK for uses in (*(i.uses for i in self._instances.values()), *beyond))
+        return any(uses and uses[-1] >= PRESSED for uses in (*(i.uses for i in self._instances.values()), *beyond))
 
     def _read(self, now: float) -> None:
         watched = [Instance(unit, i.plan.device, i.plan.port) for unit, i in self._instances.items()]
