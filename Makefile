@@ -18,7 +18,8 @@
 # make bench                the product beside what one would pick instead; QUICK=1 in 5 minutes; NAME= goes on with a run;
 #                           SCENARIOS=throughput,scaling SUBJECTS="wireguard-go,ztnode x 4" ROUNDS=3 SECONDS=4 ZEROTIER_ONE=/path
 # make bench-remote         FAR=HOST [NEAR=HOST]: the same between two real boxes with a bundle, by ssh; REMOTE_ARGS="--raw-link --bundle zt1"
-# make bench-engines        ENGINES="/path/zerotier-one ztnode": throughput of one instance of each
+# make bench-engines        one instance of ztnode beside wireguard-go and ZeroTier, forwarded traffic too; NAME= goes on with a run;
+#                           ROUNDS=5 ZEROTIER_ONE=/path; ENGINES_ARGS="--write docs/engine.md" for the page; half an hour
 # make bench-shell          start of the shell and its own share of a commit
 # make bench-faults         what flows notice when a path dies: docs/faults.md, over 20 runs of each kind of death
 # make bench-roaming        how long traffic is away when addresses move: docs/roaming.md; RUNS=20 ENGINES="ztnode zerotier-one"
@@ -149,9 +150,12 @@ bench-remote:
 	@$(PYTHON) -m bench.remote $(NEAR) $(FAR) $(if $(QUICK),--quick) $(if $(NAME),--name $(NAME)) $(if $(SCENARIOS),--scenarios "$(SCENARIOS)") \
 		$(if $(ROUNDS),--rounds $(ROUNDS)) $(if $(filter command line environment,$(origin SECONDS)),--seconds $(SECONDS)) $(REMOTE_ARGS)
 
+ENGINES_RUN := $(or $(NAME),engines-$(shell date +%F))
 bench-engines: debs
-	@rm -rf build/engine && dpkg -x $(wildcard $(DEBS)/ztnode_*.deb) build/engine
-	@$(PYTHON) -m bench.engines $(patsubst ztnode,build/engine/usr/sbin/ztnode,$(ENGINES))
+	@bench/peers/build build/bench/peers quick
+	@$(PYTHON) -m bench run --name $(ENGINES_RUN) --scenarios throughput,forwarded --subjects "raw,wireguard-go,zerotier,ztnode x 1" \
+		--rounds $(or $(ROUNDS),5) $(if $(ZEROTIER_ONE),--zerotier-one $(ZEROTIER_ONE)) $(DEBS)/*.deb
+	@$(PYTHON) -m bench engines build/bench/$(ENGINES_RUN) $(ENGINES_ARGS)
 
 bench-shell bench-probes bench-uplinks: bench-%: debs
 	@$(PYTHON) -m bench.$* $(DEBS)/*.deb

@@ -11,6 +11,7 @@ VERBS = {
     "run": ("bench.run", "measure all scenarios, or some, into build/bench/NAME"),
     "remote": ("bench.remote.__main__", "measure the link between two real boxes, by ssh"),
     "report": ("bench.report.command", "write the HTML page, summary and plot of a run"),
+    "engines": ("bench.engines", "one instance of each engine out of a run, as a table"),
     "compare": ("bench.compare", "compare two runs, row by row, with significance"),
 }
 

@@ -1,84 +1,110 @@
-"""``python3 -m bench.engines ENGINE …``: throughput of one instance of each engine, interleaved rounds in one run.
-
-Two network namespaces joined by a veth, a controller-free link between them, iperf3 TCP; both ends, iperf3 and
-the kernel share the machine. What counts is the ratio within one run.
-"""
+"""``python3 -m bench engines RUN``: one instance of ztnode beside wireguard-go and ZeroTier as a table, out of a run's throughput."""
 
 from __future__ import annotations
 
 import argparse
-import json
-import os
+import re
 import statistics
-import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
-from bench.instance import joined, mtu_of
-from lab.process import run, wait
-from zerotier_multi.box import engine_version
+from bench.report.build import machine_line
+from bench.results import Parameter, ResultsError, Row, Run, load
+
+OURS, STOCK, WIREGUARD = "ztnode x 1", "ZeroTier x 1", "wireguard-go"
+SUBJECTS = ("raw link", WIREGUARD, STOCK, OURS)
+MARKS = ("<!-- bench-engines -->\n", "<!-- /bench-engines -->\n")
 
 
-@contextmanager
-def link(engine: str) -> Iterator[tuple[str, str]]:
-    """Two namespaces with a running link over one instance each; the addresses are 10.14.0.1 and .2."""
-    spaces = (f"bench{os.getpid()}a", f"bench{os.getpid()}b")
-    underlay = ("198.51.100.1", "198.51.100.2")
+@dataclass(frozen=True)
+class Line:
+    """A row of the table: traffic of a scenario, of which ``share`` counts."""
+
+    label: str
+    scenario: str
+    parameters: Mapping[str, Parameter]
+    share: float = 1.0
+
+
+LINES = (
+    Line("TCP, 1 stream", "throughput", {"traffic": "tcp-1"}),
+    Line("TCP, 16 streams", "throughput", {"traffic": "tcp-16"}),
+    Line("TCP both ways at once, one way counted", "throughput", {"traffic": "tcp-bidir"}, 0.5),
+    Line("UDP, 1200 bytes", "throughput", {"traffic": "udp-1200"}),
+    Line("UDP, 64 bytes", "throughput", {"traffic": "udp-64"}),
+    Line("forwarded TCP, GRO on the LAN", "forwarded", {"traffic": "tcp-8", "lan_offload": "on"}),
+    Line("forwarded TCP, no GRO", "forwarded", {"traffic": "tcp-8", "lan_offload": "off"}),
+    Line("forwarded UDP 1200, at most 0.5 % lost", "forwarded", {"traffic": "udp-1200 lossless", "lan_offload": "on"}),
+    Line("the same, UDP GRO on the LAN", "forwarded", {"traffic": "udp-1200 lossless", "lan_offload": "udp"}),
+)
+
+
+def samples(run: Run, line: Line, subject: str, metric: str = "throughput") -> tuple[float, ...]:
+    """The samples of one figure, one for each round; none where it was not measured."""
+    scenario = run.scenario(line.scenario)
+    found: Sequence[Row] = scenario.rows if scenario else ()
+    return next((r.samples for r in found if (r.subject, r.metric, r.parameters) == (subject, metric, _of(r, line))), ())
+
+
+def _of(row: Row, line: Line) -> Mapping[str, Parameter]:
+    """A line's parameters, with those by which the row's subject is configured."""
+    return {**{name: row.parameters[name] for name in ("engine", "instances") if name in row.parameters}, **line.parameters}
+
+
+def cell(run: Run, line: Line, subject: str) -> str:
+    """Median of the rounds, Mbit/s, and CPU seconds of the whole machine for each Gbit that counts."""
+    rates, cpu = samples(run, line, subject), samples(run, line, subject, "cpu per Gbit")
+    if not rates:
+        return "–"
+    rate = f"{statistics.median(rates) * line.share:.0f}"
+    return f"{rate} ({statistics.median(cpu) / line.share:.2f})" if cpu else rate
+
+
+def times(run: Run, line: Line, other: str) -> str:
+    """Ours to another subject: the median of the rounds' ratios, and the smallest and largest of them."""
+    ratios = [ours / theirs for ours, theirs in zip(samples(run, line, OURS), samples(run, line, other), strict=False)]
+    return f"{statistics.median(ratios):.1f} ({min(ratios):.1f} to {max(ratios):.1f})" if ratios else "–"
+
+
+def table(run: Run) -> str:
+    """The table in Markdown, with the machine and the method above it."""
+    headers = ["Mbit/s (CPU-s per Gbit)", *SUBJECTS, f"to {STOCK}", f"to {WIREGUARD}"]
+    rows = [
+        [line.label, *(cell(run, line, s) for s in SUBJECTS), times(run, line, STOCK), times(run, line, WIREGUARD)]
+        for line in LINES
+    ]
+    lines = [f"| {' | '.join(cells)} |" for cells in (headers, ["---", *["---:"] * (len(headers) - 1)], *rows)]
+    versions = ", ".join(
+        f"{name} {run.versions[name]}" for name in sorted(run.versions) if name in ("wireguard-go", "zerotier-one", "ztnode")
+    )
+    method = f"{machine_line(run)}; {versions}; medians of {run.settings.rounds} interleaved rounds of {run.settings.seconds:g} s."
+    return "\n".join([method, "", *lines, ""])
+
+
+def placed(page: str, text: str) -> str:
+    """The page with the text between its marks. Raises :class:`ValueError` when it has none."""
+    found, count = re.subn(f"(?s){MARKS[0]}.*?{MARKS[1]}", lambda _: f"{MARKS[0]}{text}{MARKS[1]}", page)
+    if count != 1:
+        raise ValueError(f"the page has no place {MARKS[0].strip()} … {MARKS[1].strip()}")
+    return found
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Print the table; ``--write`` puts it into a page."""
+    parser = argparse.ArgumentParser(prog="python3 -m bench engines", description=__doc__)
+    parser.add_argument("run", type=Path, help="a run's directory, or its results.json")
+    parser.add_argument(
+        "--write", type=Path, metavar="PAGE", help="also write it between the marks of a page, such as docs/engine.md"
+    )
+    options = parser.parse_args(arguments)
     try:
-        for space in spaces:
-            run(["ip", "netns", "add", space])
-        run(["ip", "-n", spaces[0], "link", "add", "eth0", "type", "veth", "peer", "name", "eth0", "netns", spaces[1]])
-        for space, address in zip(spaces, underlay, strict=True):
-            for device in ("lo", "eth0"):
-                run(["ip", "-n", space, "link", "set", device, "up"])
-            run(["ip", "-n", space, "addr", "add", f"{address}/24", "dev", "eth0"])
-        with joined(engine, spaces, underlay):
-            yield spaces
-    finally:
-        for space in spaces:
-            run(["ip", "netns", "del", space], check=False)
-
-
-def throughput(spaces: tuple[str, str], streams: int, seconds: int) -> float:
-    """Received Mbit/s from the first namespace to the second."""
-    server = subprocess.Popen(
-        ["ip", "netns", "exec", spaces[1], "iperf3", "-s", "-1"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-    )
-    wait(lambda: ":5201" in run(["ip", "netns", "exec", spaces[1], "ss", "-Hlnt"]).stdout, timeout=5, what="iperf3 server")
-    command = ["iperf3", "-J", "-c", "10.14.0.2", "-P", str(streams), "-t", str(seconds)]
-    report = json.loads(run(["ip", "netns", "exec", spaces[0], *command], timeout=seconds + 30).stdout)
-    server.wait(timeout=10)
-    return float(report["end"]["sum_received"]["bits_per_second"]) / 1e6
-
-
-def main() -> int:
-    """Measure and print a table."""
-    parser = argparse.ArgumentParser(prog="bench.engines", description=__doc__)
-    parser.add_argument("engines", nargs="+", metavar="ENGINE", help="path of a program; the first is what others are compared to")
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--seconds", type=int, default=4)
-    arguments = parser.parse_args()
-    figures: dict[tuple[str, int], list[float]] = {}
-    for _ in range(arguments.rounds):
-        for engine in arguments.engines:
-            with link(engine) as spaces:
-                for streams in (1, 8):
-                    figures.setdefault((engine, streams), []).append(throughput(spaces, streams, arguments.seconds))
-    print(
-        f"median of {arguments.rounds} interleaved rounds of {arguments.seconds} s, {os.cpu_count()} CPUs, kernel {os.uname().release}"
-    )
-    print("| engine | version | MTU | 1 stream Mbit/s | 8 streams | to the first |\n|---|---|---|---|---|---|")
-    middle = {key: statistics.median(values) for key, values in figures.items()}
-    for engine in arguments.engines:
-        one, eight = middle[engine, 1], middle[engine, 8]
-        first = arguments.engines[0]
-        version = ".".join(map(str, engine_version(engine)))
-        ratio = f"{one / middle[first, 1]:.1f} / {eight / middle[first, 8]:.1f}"
-        print(f"| {Path(engine).name} | {version} | {mtu_of(engine)} | {one:.0f} | {eight:.0f} | {ratio} |")
+        text = table(load(options.run))
+        if options.write:
+            options.write.write_text(placed(options.write.read_text(), text))
+    except (ResultsError, OSError, ValueError) as error:
+        print(f"bench engines: {error}", file=sys.stderr)
+        return 1
+    print(text)
     return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

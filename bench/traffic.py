@@ -13,12 +13,15 @@ import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 from bench.ends import Cost, End, cost
 from lab.process import LabError
 
 FIRST_PORT = 5201
+SEARCH = 7  # rates that are tried for UDP without loss; the last two differ by a 64th of the first
+BUFFER = 4 << 20  # bytes, where the system allows them
 SLACK = 40.0  # seconds that a program may take longer than it was asked to
 
 
@@ -31,6 +34,8 @@ class Kind:
     both: bool = False  # both ways at once: ``streams`` each way, and the sum counts
     udp: int = 0  # bytes of a datagram; 0 is TCP
     program: str = "iperf3"
+    loss: float = 1.0  # UDP: the share that may be lost; below 1 the rate is searched at which no more is
+    buffer: int = 0  # bytes of a socket's buffers; 0 is the system's default
 
 
 KINDS: Mapping[str, Kind] = {
@@ -41,6 +46,7 @@ KINDS: Mapping[str, Kind] = {
     "tcp-bidir": Kind(4, 1, both=True),
     "udp-1200": Kind(1, udp=1200),
     "udp-64": Kind(1, udp=64),
+    "udp-1200 lossless": Kind(1, udp=1200, loss=0.005),
     "tcp-16 iperf2": Kind(16, program="iperf2"),
 }
 
@@ -89,8 +95,9 @@ def client_commands(kind: Kind, target: str, source: str, seconds: int, rate_mbi
     for number in range(kind.processes * (2 if kind.both else 1)):
         command = ["iperf3", "-J", "-c", target, "-B", source, "-p", str(FIRST_PORT + number), "-t", str(seconds)]
         command += ["-P", str(streams)] if streams > 1 else []
-        command += ["-u", "-l", str(kind.udp), "-b", "0"] if kind.udp else []
-        command += ["-b", f"{rate_mbit:g}M"] if rate_mbit and not kind.udp else []
+        command += ["-u", "-l", str(kind.udp)] if kind.udp else []
+        command += ["-b", f"{rate_mbit:g}M" if rate_mbit else "0"] if kind.udp or rate_mbit else []
+        command += ["-w", str(kind.buffer)] if kind.buffer else []
         command += ["-R"] if number >= kind.processes else []
         commands.append(command)
     return commands
@@ -193,8 +200,41 @@ def _machine() -> Cost:
 
 
 def carry(name: str, ends: tuple[End, End], seconds: float, meter: Callable[[], Cost] = _machine, times: int = 1) -> Carried:
-    """Send one kind of traffic, ``times`` its streams, for so long, and take what it costs meanwhile."""
-    senders = Senders(scaled(KINDS[name], times), *ends, seconds)
+    """Send one kind of traffic, ``times`` its streams, for so long, and take what it costs meanwhile.
+
+    UDP that may not be lost is sent several times, half as long, and the highest rate that arrives counts.
+    """
+    kind = scaled(KINDS[name], times)
+    if kind.loss == 1:
+        return _once(kind, ends, seconds, meter)
+    # The default buffer is full after a hundred packets: what is lost then is the receiver's, not the link's.
+    kind = replace(
+        kind, buffer=min(BUFFER, *(int(Path(f"/proc/sys/net/core/{name}").read_text()) for name in ("rmem_max", "wmem_max")))
+    )
+    flood = _once(kind, ends, seconds / 2, meter)
+    return highest(lambda rate: _once(kind, ends, seconds / 2, meter, rate), flood, kind.loss)
+
+
+def highest(attempt: Callable[[float], Carried], flood: Carried, loss: float) -> Carried:
+    """The attempt at the highest rate (Mbit/s) at which at most ``loss`` is lost, by halving what is below the rate that arrives
+    of a flood. Raises :class:`LabError` when more is lost at each."""
+    if flood.lost <= loss:
+        return flood
+    best, low, high = None, 0.0, flood.mbit
+    for number in range(SEARCH):
+        rate = (low + high) / 2 if number else high  # a flood may cost more than it carries
+        tried = attempt(rate)
+        if tried.lost <= loss:
+            best, low, high = tried, rate, high if number else 2 * high
+        else:
+            high = rate
+    if best is None:
+        raise LabError(f"more than {loss:.1%} is lost at any rate down to {high:.0f} Mbit/s")
+    return best
+
+
+def _once(kind: Kind, ends: tuple[End, End], seconds: float, meter: Callable[[], Cost], rate_mbit: float = 0) -> Carried:
+    senders = Senders(kind, *ends, seconds, rate_mbit)
     before = meter()
     try:
         mbit, lost = senders.end()

@@ -68,10 +68,13 @@ class Lan:
         self.router.run(["sh", "-ec", script])
         self.set_gro(self._gro)
 
-    def set_gro(self, on: bool) -> None:
-        """Whether the router's card joins packets of a flow before it forwards them."""
+    def set_gro(self, on: bool, udp: bool = False) -> None:
+        """Whether the router's card joins packets of a flow before it forwards them; those of UDP only where that is asked for."""
         # On a veth this also is what lets packets come by way of NAPI, without which nothing is joined.
-        self.router.run(["ethtool", "-K", self.device, "gro", "on" if on else "off"])
+        words = {"gro": on, "rx-udp-gro-forwarding": on and udp}
+        self.router.run(
+            ["ethtool", "-K", self.device, *(word for name, value in words.items() for word in (name, "on" if value else "off"))]
+        )
         self._gro = on
 
     def close(self) -> None:

@@ -42,7 +42,7 @@ sock.sendall(b"no" if left else b"ok")
 def throughput(context: Context) -> Iterator[Reading]:
     """All kinds of traffic of the scenario between the routers."""
     with context.link() as link:
-        yield from _kinds(context, context.ends(link), link, {})
+        yield from _kinds(context, context.ends(link), link, context.parameters["traffic"], {})
 
 
 def forwarded(context: Context) -> Iterator[Reading]:
@@ -51,12 +51,15 @@ def forwarded(context: Context) -> Iterator[Reading]:
         context.lans[0].reach(context.lans[1].address)
         for offload in context.parameters["lan_offload"]:
             for lan in context.lans:
-                lan.set_gro(offload == "on")
-            yield from _kinds(context, context.hosts, link, {"lan_offload": offload})
+                lan.set_gro(offload != "off", udp=offload == "udp")
+            kinds = [name for name in context.parameters["traffic"] if offload != "udp" or KINDS[name].udp]
+            yield from _kinds(context, context.hosts, link, kinds, {"lan_offload": offload})
 
 
-def _kinds(context: Context, ends: tuple[End, End], link: Link, more: dict[str, Parameter]) -> Iterator[Reading]:
-    for name in context.parameters["traffic"]:
+def _kinds(
+    context: Context, ends: tuple[End, End], link: Link, kinds: Sequence[str], more: dict[str, Parameter]
+) -> Iterator[Reading]:
+    for name in kinds:
         parameters: dict[str, Parameter] = {"traffic": name, **more}
         try:
             carried = carry(name, ends, context.seconds, link.cost)

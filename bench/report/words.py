@@ -17,6 +17,7 @@ TRAFFIC = {
     "tcp-bidir": "TCP, both ways at once",
     "udp-1200": "UDP, 1200 bytes",
     "udp-64": "UDP, 64 bytes",
+    "udp-1200 lossless": "UDP, 1200 bytes, at most 0.5 % lost",
     "tcp-16 iperf2": "TCP, 16 streams by iperf 2",
 }
 GROUPS = {"raw": "raw link", "peer": "other VPNs", "stock": "ZeroTier", "ours": "zerotier-multi"}

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
+
 import pytest
 
 from bench.budget import words
@@ -11,7 +14,7 @@ from bench.measure.commit import configuration
 from bench.measure.latency import round_trips
 from bench.measure.profile import fold
 from bench.measure.stalls import SECOND, readings, timeline
-from bench.traffic import KINDS, Carried, client_commands, combine, over, received, received_iperf2, scaled, whole
+from bench.traffic import KINDS, SEARCH, Carried, client_commands, combine, highest, over, received, received_iperf2, scaled, whole
 from lab.flows import Seen
 from lab.link import Witness
 from lab.process import LabError
@@ -65,6 +68,40 @@ def test_udp_is_sent_as_fast_as_possible():
 def test_a_rate_is_of_each_stream():
     commands = client_commands(KINDS["tcp-8"], "10.0.0.2", "10.0.0.1", 4, rate_mbit=12.5)
     assert all(c[c.index("-b") + 1] == "12.5M" for c in commands)
+
+
+def test_udp_can_have_a_rate():
+    kind = replace(KINDS["udp-1200 lossless"], buffer=4096)
+    (command,) = client_commands(kind, "10.0.0.2", "10.0.0.1", 4, rate_mbit=300)
+    assert " ".join(command).endswith("-u -l 1200 -b 300M -w 4096")
+
+
+def link(carries: float, floods: float) -> Callable[[float], Carried]:
+    """A link that loses what is beyond its capacity, and that carries less of a flood (rate 0)."""
+
+    def send(rate: float) -> Carried:
+        arrives = min(rate, carries) if rate else floods
+        return Carried(arrives, 1 - arrives / (rate or 2 * floods), 1.0, Cost(1, 1), (f"-b {rate}",))
+
+    return send
+
+
+@pytest.mark.parametrize(("carries", "floods"), [(800, 500), (500, 500), (300, 500), (40, 500), (990, 500)])
+def test_the_highest_rate_without_loss_is_found_in_steps_of_a_64th(carries, floods):
+    send = link(carries, floods)
+    found = highest(send, send(0), 0.005)
+    assert carries - floods / 2 ** (SEARCH - 1) <= found.mbit <= carries
+    assert found.lost <= 0.005
+
+
+def test_a_flood_that_arrives_is_the_highest_rate():
+    flood = Carried(1500, 0.004, 1.0, Cost(1, 1), ())
+    assert highest(lambda rate: pytest.fail("tried"), flood, 0.005) is flood
+
+
+def test_loss_at_any_rate_is_said():
+    with pytest.raises(LabError, match=r"more than 0\.5% is lost at any rate down to 8 Mbit/s"):
+        highest(lambda rate: Carried(rate / 2, 0.5, 1.0, Cost(1, 1), ()), link(500, 500)(0), 0.005)
 
 
 @pytest.mark.parametrize("times", [1, 2, 3, 4, 6, 8, 16])
