@@ -13,10 +13,12 @@ import subprocess
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
+from lab.process import run
 from lab.router import Router
 
 T = TypeVar("T")
 
+MODERATION = 50_000  # ns between interrupts of a card that collects packets
 _SETUP = """
 ip netns add {name}
 ip link add {device} type veth peer name eth0 netns {name}
@@ -66,16 +68,30 @@ class Lan:
             host4=f"{self.address}/{four}", host6=f"{self.address6}/{six}",
         )  # fmt: skip
         self.router.run(["sh", "-ec", script])
+        self._moderated = False
         self.set_gro(self._gro)
 
     def set_gro(self, on: bool, udp: bool = False) -> None:
-        """Whether the router's card joins packets of a flow before it forwards them; those of UDP only where that is asked for."""
+        """Whether the router's card joins packets of a flow before it forwards them; those of UDP only where that is asked for.
+
+        A veth hands over each packet when it comes, and only TCP sends several at once. So for UDP it waits as a card does,
+        whose interrupts are some 50 us apart.
+        """
         # On a veth this also is what lets packets come by way of NAPI, without which nothing is joined.
         words = {"gro": on, "rx-udp-gro-forwarding": on and udp}
-        self.router.run(
-            ["ethtool", "-K", self.device, *(word for name, value in words.items() for word in (name, "on" if value else "off"))]
-        )
+        options = [word for name, value in words.items() for word in (name, "on" if value else "off")]
+        self.router.run(["ethtool", "-K", self.device, *options])
+        if udp != self._moderated:
+            self._moderate(udp)
         self._gro = on
+
+    def _moderate(self, on: bool) -> None:
+        where = f"/sys/class/net/{self.device}"
+        writes = f"echo {int(on)} >{where}/napi_defer_hard_irqs && echo {MODERATION if on else 0} >{where}/gro_flush_timeout"
+        # The router's container has its view of /sys read-only, which all mounts of this network share.
+        script = f"mount -o remount,rw /sys && {writes}; status=$?; mount -o remount,ro /sys; exit $status"
+        run(["ip", "netns", "exec", self.router.namespace, "sh", "-c", script])
+        self._moderated = on
 
     def close(self) -> None:
         """Take the LAN and its host away."""

@@ -211,3 +211,20 @@ def test_packets_of_hosts_have_mtu_size_and_the_router_joins_them_where_it_shall
         assert (biggest > 3000) == on and biggest >= 1448
     lan.close()
     assert "lan" not in router.run(["ip", "netns"]).stdout
+
+
+def test_datagrams_are_joined_before_they_are_forwarded_where_that_is_asked_for(two: tuple[Lab, Router, Router]) -> None:
+    _, far, router = two
+    lan = Lan(router)
+    sends = f"import socket\ns = socket.socket(2, 2)\nfor _ in range(400): s.sendto(bytes(1200), ('{far.underlay4}', 9999))"
+    for on in (True, False):
+        lan.set_gro(True, udp=on)
+        command = ["tcpdump", "-l", "-n", "-i", lan.device, "-c", "5", f"udp port 9999 and src {lan.address}"]
+        watch = router.popen(command)
+        assert watch.stdout
+        next(line for line in watch.stdout if "listening on" in line)
+        lan.run(["python3", "-c", sends])
+        text, _ = watch.communicate(timeout=30)
+        biggest = max(int(length) for length in re.findall(r"length (\d+)$", text, re.MULTILINE))
+        assert (biggest > 2400) == on and biggest >= 1200
+    lan.close()
