@@ -4,6 +4,8 @@
 # make test-faults          every fault at 1, 2, 4 and 8 instances, over IPv4 and IPv6; ten minutes on a quiet machine
 # make test-fleet           the Ansible role with ten routers of the lab as hosts, and its linter; SITES=10
 # make test-attack          all of tests/attack at length: from the underlay, the far end and a local user; SECONDS=1800 SEED=1
+# make test-data            checked data through two instances with each offload off, lost and changed packets; GIGABYTES=200 SEED=1
+# make test-kernels         ztnode on other kernels and processors, emulated; KERNELS="bullseye bookworm trixie /dir" CPUS="max Westmere Nehalem"
 # make smoketest            the smoketests in VyOS's style, on a router of the lab
 # make reference            writes docs/cli-reference.rst and tests/vyos/golden from the XML definitions
 # make changelogs           writes the packages' changelogs from CHANGELOG.md
@@ -44,7 +46,7 @@ TOOLS := $(shell cat lab/host-packages.txt) build-essential cppcheck debhelper d
 export PYTHONPATH := python:packages/ztsh:.
 export PYTHONDONTWRITEBYTECODE := 1
 
-.PHONY: bench bench-peers bench-remote bench-uplinks changelogs check demo test test-attack test-faults test-fleet smoketest reference check-vyos-interface debs lab fuzz bench-engines bench-shell bench-faults bench-roaming bench-probes bench-chaos bench-report bench-compare iso iso-vyos vyos-packages check-iso test-image tools clean check-root
+.PHONY: bench bench-peers bench-remote bench-uplinks changelogs check demo test test-attack test-faults test-data test-fleet test-kernels smoketest reference check-vyos-interface debs lab fuzz bench-engines bench-shell bench-faults bench-roaming bench-probes bench-chaos bench-report bench-compare iso iso-vyos vyos-packages check-iso test-image tools clean check-root
 
 check-root:
 	@[ "$$(id -u)" = 0 ] || { echo "make: this needs root; use sudo"; exit 1; }
@@ -133,6 +135,13 @@ test-fleet: debs $(ANSIBLE)/.installed
 
 test-attack: debs
 	ATTACK=long SECONDS=$(SECONDS) SEED=$(SEED) ENGINE=$(ENGINE) $(PYTHON) -m pytest $(PYTEST_ARGS) tests/attack tests/ztsh/test_properties.py
+
+test-data: debs
+	GIGABYTES=$(or $(GIGABYTES),200) SEED=$(SEED) $(PYTHON) -m pytest -v -s $(PYTEST_ARGS) tests/engine/test_checked_data.py
+
+test-kernels: debs
+	@apt-get -qq install --no-install-recommends --yes cpio kmod qemu-system-x86 >/dev/null
+	@$(PYTHON) -m tests.kernels $(if $(KERNELS),--kernels $(KERNELS)) $(if $(CPUS),--cpus $(CPUS))
 
 # What it compares with: Debian's packages, Go modules and crates at pinned versions, built once.
 bench-peers: tools

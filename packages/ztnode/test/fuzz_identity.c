@@ -1,6 +1,7 @@
 /* Any text as a secret identity: what is taken for sound has every part in its place. */
-#include "node.h"
+#include "identity.h"
 
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
