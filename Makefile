@@ -161,7 +161,7 @@ bench-remote:
 
 ENGINES_RUN := $(or $(NAME),engines-$(shell date +%F))
 bench-engines: debs
-	@bench/peers/build build/bench/peers quick
+	@$(MAKE) --silent bench-peers QUICK=1
 	@$(PYTHON) -m bench run --name $(ENGINES_RUN) --scenarios throughput,forwarded --subjects "raw,wireguard-go,zerotier,ztnode x 1" \
 		--rounds $(or $(ROUNDS),5) $(if $(ZEROTIER_ONE),--zerotier-one $(ZEROTIER_ONE)) $(DEBS)/*.deb
 	@$(PYTHON) -m bench engines build/bench/$(ENGINES_RUN) $(ENGINES_ARGS)

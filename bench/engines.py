@@ -80,7 +80,9 @@ def table(run: Run) -> str:
         f"{name} {run.versions[name]}" for name in sorted(run.versions) if name in ("wireguard-go", "zerotier-one", "ztnode")
     )
     method = f"{machine_line(run)}; {versions}; medians of {run.settings.rounds} interleaved rounds of {run.settings.seconds:g} s."
-    return "\n".join([method, "", *lines, ""])
+    why = {row.subject: row.unavailable for scenario in run.scenarios for row in scenario.rows if row.unavailable}
+    reasons = [f"\n{subject}: {reason}" for subject, reason in why.items() if subject in SUBJECTS]
+    return "\n".join([method, "", *lines, *reasons, ""])
 
 
 def placed(page: str, text: str) -> str:

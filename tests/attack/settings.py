@@ -1,6 +1,7 @@
 """How hard the attacks of this folder are, from the environment: short by default, as in CI.
 
 ``ATTACK=long`` makes them long, ``SECONDS=`` says how long those that loop may take together, ``SEED=`` repeats a run.
+``GIGABYTES=`` is the amount of checked data (tests/engine).
 """
 
 from __future__ import annotations
@@ -17,11 +18,12 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Attack:
-    """Seed, length, and the time in seconds that a loop may take when it is long."""
+    """Seed, length, the time in seconds that a loop may take when it is long, and the checked data."""
 
     seed: int
     long: bool
     seconds: float
+    gigabytes: float = 0.4
 
     def random(self, name: str) -> random.Random:
         """Random numbers of a test's own, the same for the same seed whichever tests run beside it."""
@@ -44,7 +46,10 @@ def from_environment(environment: Mapping[str, str]) -> Attack:
         raise ValueError(f"SEED={seed} is not a whole number; give the one that a run has printed")
     if not re.fullmatch(r"[0-9]{1,9}(\.[0-9]+)?", seconds):
         raise ValueError(f"SECONDS={seconds} is not a number of seconds; give one such as 1800")
-    return Attack(int(seed), long, float(seconds))
+    gigabytes = environment.get("GIGABYTES") or str(Attack.gigabytes)
+    if not re.fullmatch(r"[0-9]{1,6}(\.[0-9]+)?", gigabytes) or not float(gigabytes):
+        raise ValueError(f"GIGABYTES={gigabytes} is not a number of gigabytes above 0; give one such as 200")
+    return Attack(int(seed), long, float(seconds), float(gigabytes))
 
 
 ATTACK = from_environment(os.environ)

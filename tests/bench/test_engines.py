@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -42,6 +43,14 @@ def test_what_was_not_measured_is_a_dash() -> None:
     assert times(run, BOTH, "ZeroTier x 1") == "–"
     assert f"| {BOTH.label} | – | – | – | 2000 (2.00) | – | – |" in table(run)
     assert "; ztnode 0.9; medians of" in table(run)
+
+
+def test_a_subject_that_could_not_be_had_says_why() -> None:
+    run = run_of(ours=(4000.0,))
+    row = Row("ZeroTier x 1", "stock", {}, "throughput", "Mbit/s", "higher", unavailable="zerotier-one is not on PATH")
+    (scenario,) = run.scenarios
+    text = table(replace(run, scenarios=(replace(scenario, rows=(*scenario.rows, row)),)))
+    assert text.endswith("|\n\nZeroTier x 1: zerotier-one is not on PATH\n")
 
 
 def test_the_page_gets_the_table_between_its_marks(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

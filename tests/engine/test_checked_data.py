@@ -17,13 +17,13 @@ from pathlib import Path
 import pytest
 
 from lab.process import run
+from tests.attack.settings import ATTACK
 from tests.engine.test_contract import Host, Node, engine, hosts  # noqa: F401 (fixtures)
 from tests.engine.test_datagrams import TAP, UNDERLAY, Make, ends, packets  # noqa: F401 (fixtures)
 
 pytestmark = pytest.mark.only_ztnode
 
-GIGABYTES = float(os.environ.get("GIGABYTES", "0.4"))
-SEED = int(os.environ.get("SEED") or "1")
+AMOUNT, SEED = ATTACK.gigabytes * 1e9, ATTACK.seed  # bytes
 PROGRAM = Path(__file__).with_name("stream.py")
 FILTER = """
 add table inet wire
@@ -116,12 +116,12 @@ def test_data_arrives_as_it_was_sent(ends: Make, case: Case) -> None:
             run(["ip", "netns", "exec", node.host.name, "nft", "-f", "-"], text_input=rules)
     pin(a, b)
     before = packets(b, "rx")
-    with traffic(a, b, GIGABYTES * 1e9 * case.share) as found:
+    with traffic(a, b, AMOUNT * case.share) as found:
         print(f"{case.name}: {sum(each['bytes'] for each in found) / 1e9:.2f} GB checked, {found}")
         assert packets(b, "rx") > before
         for (kind, *_, share), each in zip(FLOWS, found, strict=True):
             assert each["wrong"] == 0
             if kind == "tcp":
-                assert each["bytes"] >= int(GIGABYTES * 1e9 * case.share * share)
+                assert each["bytes"] >= int(AMOUNT * case.share * share)
             else:
                 assert each["pieces"] and each["late"] == 0

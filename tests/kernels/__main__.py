@@ -76,8 +76,8 @@ QEMU = (
 
 def mirror(release: str) -> str:
     """A line for mmdebstrap: the mirror that this machine uses, with another release."""
-    line = next(line for line in debian_sources().splitlines() if re.search(r" bookworm(-backports)? ", f"{line} "))
-    return re.sub(r" bookworm\S*", f" {release}", line)
+    line = next(line for line in debian_sources().splitlines() if " bookworm " in line)
+    return line.replace(" bookworm ", f" {release} ")
 
 
 def unpacked(kernel: str, cache: Path) -> Path:
@@ -89,7 +89,14 @@ def unpacked(kernel: str, cache: Path) -> Path:
         part = cache / f"kernel-{kernel}.part"
         shutil.rmtree(part, ignore_errors=True)
         package = "--include=linux-image-cloud-amd64"
-        run(["mmdebstrap", "--quiet", "--variant=extract", "--mode=root", package, kernel, str(part), mirror(kernel)], timeout=600)
+        command = ["mmdebstrap", "--quiet", "--variant=extract", "--mode=root", package, kernel, str(part), mirror(kernel)]
+        try:
+            run(command, timeout=600)
+        except LabError as error:
+            raise LabError(
+                f"KERNELS={kernel}: the mirror of this machine gave no kernel of that Debian release; name one that it has, such as "
+                f"trixie, or a directory with boot/vmlinuz-* ({_last(str(error))})"
+            ) from None
         part.rename(target)
     return target
 
@@ -114,6 +121,10 @@ def system(cache: Path) -> Path:
     return target
 
 
+def _last(text: str) -> str:
+    return (text.strip().splitlines() or ["nothing"])[-1]
+
+
 def archive(tree: Path, target: Path) -> None:
     """Everything below a directory as the kernel takes it for an initramfs."""
     pack = 'cd "$1" && find . -mindepth 1 | cpio --quiet --owner=0:0 -o -H newc >"$2"'
@@ -124,7 +135,7 @@ def rest(kernel: Path, tests: Sequence[str], work: Path) -> tuple[Path, Path]:
     """The kernel's file, and an archive of its modules, this tree and the program that the machine starts with."""
     images = sorted(kernel.glob("boot/vmlinuz-*"))
     if not images:
-        raise LabError(f"{kernel} has no boot/vmlinuz-*")
+        raise LabError(f"KERNELS={kernel}: there is no boot/vmlinuz-* in it; unpack a kernel's package there with dpkg -x")
     version = images[-1].name.removeprefix("vmlinuz-")
     modules = next((p for p in (kernel / "lib/modules" / version, kernel / "usr/lib/modules" / version) if p.exists()), None)
     tree = work / "rest"
@@ -136,7 +147,7 @@ def rest(kernel: Path, tests: Sequence[str], work: Path) -> tuple[Path, Path]:
                 shutil.copytree(modules / part, target / part)
         for name in modules.glob("modules.*"):
             shutil.copy(name, target)
-        run(["depmod", "-b", str(tree / "usr"), version], check=False)
+        run(["depmod", "-b", str(tree / "usr"), version])
     for name in TREE:
         source, goal = ROOT / name, tree / "tree" / name
         goal.parent.mkdir(parents=True, exist_ok=True)
@@ -174,9 +185,10 @@ def started(image: Path, archives: Sequence[Path], cpu: str, log: Path, limit: f
                 machine.wait()
     finally:
         initrd.unlink()
-    found = re.findall(r"^exit status (\d+)\r?$", log.read_text(errors="replace"), re.MULTILINE)
+    console = log.read_text(errors="replace")
+    found = re.findall(r"^exit status (\d+)\r?$", console, re.MULTILINE)
     if not found:
-        raise LabError(f"the machine ended before its tests; its console is {log}")
+        raise LabError(f"the machine ended before its tests; its console is {log}, and ends with: {_last(console)}")
     return int(found[-1])
 
 

@@ -16,7 +16,14 @@ def test_a_seed_repeats_a_run() -> None:
     assert from_environment({"SEED": "7", "ATTACK": "long", "SECONDS": "0.5"}) == Attack(7, True, 0.5)
 
 
-@pytest.mark.parametrize(("name", "value"), [("SEED", "abc"), ("SEED", "1.5"), ("SECONDS", "nan"), ("SECONDS", "-1")])
+def test_checked_data_has_an_amount() -> None:
+    assert from_environment({"GIGABYTES": "200"}).gigabytes == 200
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("SEED", "abc"), ("SEED", "1.5"), ("SECONDS", "nan"), ("SECONDS", "-1"), ("GIGABYTES", "0"), ("GIGABYTES", "many")],
+)
 def test_a_wrong_one_is_refused_in_one_sentence(name: str, value: str) -> None:
     with pytest.raises(ValueError, match=f"^{name}={value} is not a .*; give .*"):
         from_environment({name: value})
