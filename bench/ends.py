@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,8 +17,8 @@ from typing import Any
 from lab import Lab, Router
 from lab.lan import Lan
 from lab.process import LabError, run, wait
-
-TICKS = os.sysconf("SC_CLK_TCK")
+from zerotier_multi.op.benchmark.usage import busy
+from zerotier_multi.usage import cpu_seconds
 
 
 @dataclass(frozen=True)
@@ -123,7 +124,7 @@ def stop(process: subprocess.Popen[Any], timeout: float = 10.0) -> None:
 
 @dataclass(frozen=True)
 class Cost:
-    """CPU seconds since the machine has booted: of the whole machine, and of some processes."""
+    """CPU seconds since some time before: of the whole machine, and of some processes."""
 
     machine: float
     processes: float
@@ -133,26 +134,13 @@ class Cost:
         return Cost(self.machine - earlier.machine, self.processes - earlier.processes)
 
 
-def busy(stat: str) -> float:
-    """CPU seconds that the machine was busy, out of the text of ``/proc/stat``: all but idle, waiting and stolen time."""
-    fields = [int(word) for word in stat.split("\n", 1)[0].split()[1:]]
-    user, nice, system, _idle, _iowait, irq, softirq = fields[:7]
-    return (user + nice + system + irq + softirq) / TICKS
-
-
-def used(stat: str) -> float:
-    """CPU seconds of a process, user and system, out of the text of ``/proc/PID/stat``."""
-    fields = stat.rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / TICKS
-
-
 def cost(pids: Iterable[int]) -> Cost:
     """What was used so far. A process that has ended raises :class:`LabError`."""
     try:
-        own = sum(used(Path(f"/proc/{pid}/stat").read_text()) for pid in pids)
+        own = sum(cpu_seconds(Path(f"/proc/{pid}")) for pid in pids)
     except OSError:
         raise LabError("a process that is measured has ended") from None
-    return Cost(busy(Path("/proc/stat").read_text()), own)
+    return Cost(sum(busy(Path("/proc/stat").read_text(), time.monotonic()).values()), own)
 
 
 def pss(pids: Iterable[int]) -> float:

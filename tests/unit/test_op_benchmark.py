@@ -166,7 +166,13 @@ def test_what_was_used_between_two_looks() -> None:
 
 def test_idle_and_waiting_and_stolen_time_is_not_busy() -> None:
     stat = "cpu  9 9 9 9 9 9 9 9 9 9\ncpu0 100 10 20 5000 400 3 7 900 0 0\ncpu11 1 0 0 0 0 0 0 0 0 0\nintr 1 2\n"
-    assert busy(stat) == {0: pytest.approx(1.4), 11: pytest.approx(0.01)}
+    assert busy(stat, 64.4) == {0: pytest.approx(1.4), 11: pytest.approx(64.4)}
+
+
+def test_work_between_the_ticks_counts() -> None:
+    """The kernel saw none of it: user and system stay as they were."""
+    first, last = ("cpu0 100 0 20 " + idle + " 0 0 0 0 0 0\n" for idle in ("5000", "5030"))
+    assert busy(last, 71.0)[0] - busy(first, 70.0)[0] == pytest.approx(0.7)
 
 
 @pytest.mark.parametrize("data", [{}, {"at": "x"}, {"at": 1, "busy": [], "instances": {}, "received": {}}])
