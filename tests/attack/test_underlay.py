@@ -22,9 +22,10 @@ from lab.process import wait
 from lab.scenario import iperf, loopback, loopback6, memory, processes, reach, status
 
 PORT, INSTANCE = 9993, 1
-TRIES = 3  # a path may also fall because all routers and the attacker have two cores; a flood that works does so each time
+TRIES = 3  # a path may also fall, and echoes be lost, because all have two cores; a flood that works does so each time
 TRANSIT = "10.14.0.2"  # R2's address on the path of that instance
 MOST_MB, LATER_MB, GROWTH_MB = 64.0, 24.0, 4.0
+MOST_LOST = 10.0  # % of echoes
 only_ztnode = pytest.mark.only_ztnode
 
 
@@ -162,12 +163,12 @@ def test_a_flood_of_made_up_sources_costs_neither_memory_nor_paths(
         lost = float(echo.communicate(timeout=60)[0].partition("% packet loss")[0].rpartition(" ")[2])
         sent, took = int(words[1]), float(words[3])
         print(f"{flood.__name__}: {sent} packets in {took} s, {before:.1f} MB before, {peak:.1f} at most, {lost} % lost, {fallen}")
-        if not fallen:
+        if not fallen and lost < MOST_LOST:
             break
         wait(lambda: not down(r1), timeout=20, what="all paths up again")
     assert processes(r1)[INSTANCE] == pid and not fallen
     assert peak < MOST_MB and peak - before < GROWTH_MB
-    assert lost < 10
+    assert lost < MOST_LOST
     if attack.long:
         wait(lambda: memory_mb(r1) < LATER_MB, timeout=60, what="memory given back")
 
