@@ -21,9 +21,12 @@ def spread(samples: Sequence[float]) -> float:
 
 
 def ratio(samples: Sequence[float], reference: Sequence[float]) -> float:
-    """Median of ``samples`` to median of ``reference``; not a number where the reference is 0."""
-    middle = statistics.median(reference)
-    return statistics.median(samples) / middle if middle else math.nan
+    """Median of ``samples`` to median of ``reference``; not a number unless all of the reference is above 0.
+
+    What may be negative is a difference (memory lost); around 0 its ratios say nothing.
+    """
+    middle = statistics.median(samples)
+    return middle / statistics.median(reference) if min(reference) > 0 and middle >= 0 else math.nan
 
 
 def efficiency(throughput: Mapping[int, float]) -> dict[int, float]:

@@ -74,24 +74,31 @@ def _all(scenario: Scenario, rows: Sequence[Row], ids: Iterator[str], labels: Se
 def _compact(scenario: Scenario, those: Sequence[Panel], ids: Iterator[str]) -> Block:
     """One table with a column for each condition, beside the plot of one of them."""
     shown = next((panel for panel in those if ("traffic", MAIN_TRAFFIC) in panel.conditions), those[-1])
-    title = words.capital(those[0].metric)
-    heads = [words.capital(", ".join(words.condition(name, value) for name, value in panel.conditions)) for panel in those]
-    labels = dict.fromkeys((panel.label(row), row.group) for panel in those for row in panel.rows)
-    rows = []
-    for label, group in labels:
-        found = [next((row for row in panel.rows if panel.label(row) == label), None) for panel in those]
-        why = {row.unavailable for row in found if row}
-        if all(why):
-            rows.append(unavailable(label, group, "; ".join(sorted(map(str, why))), len(those) + 1))
-            continue
-        cells = [Cell(label)]
-        for row in found:
-            cells.append(Cell(words.number(words.median(row)) if row and row.samples else "–"))
-        rows.append((group, cells))
-    table = Table(f"{title}, {those[0].unit}", ("", *heads), rows)
+    table = by_condition(those)
     drawn = plots.bars(bars(shown), f"{shown.unit}, {shown.better} is better")
     note = f"The plot: {', '.join(words.condition(name, value) for name, value in shown.conditions)}. Unit: {those[0].unit}."
+    title = words.capital(those[0].metric)
     return Block(title, _inline(drawn, next(ids), f"{scenario.title}. {shown.title}", table), table, note)
+
+
+def by_condition(those: Sequence[Panel]) -> Table:
+    """Medians of one metric with smallest and largest: a row for each subject, a column for each condition."""
+    columns: dict[str, list[tuple[str, Row]]] = {}
+    for panel in those:
+        head = ", ".join(words.condition(name, value) for name, value in panel.conditions) or panel.metric
+        columns.setdefault(words.capital(head), []).extend((panel.label(row), row) for row in panel.rows)
+    labels = dict.fromkeys((label, row.group) for column in columns.values() for label, row in column)
+    rows = []
+    for label, group in labels:
+        found = [[row for name, row in column if name == label] for column in columns.values()]
+        why = {row.unavailable for column in found for row in column}
+        if all(why):
+            rows.append(unavailable(label, group, "; ".join(sorted(map(str, why))), len(columns) + 1))
+            continue
+        measured = [next((row for row in column if row.samples), None) for column in found]
+        cells = [Cell(words.number(words.median(row)), words.spread(row.samples)) if row else Cell("–") for row in measured]
+        rows.append((group, [Cell(label), *cells]))
+    return Table(f"{words.capital(those[0].metric)}, {those[0].unit}", ("", *columns), rows)
 
 
 def _panels(scenario: Scenario, those: Sequence[Panel], ids: Iterator[str]) -> Iterator[Block]:
@@ -169,22 +176,10 @@ def _panel_table(panel: Panel) -> Table:
 
 def _scaling(run: Run, scenario: Scenario) -> Iterator[Block]:
     ids = _ids(scenario)
-    budgets = sorted({row.parameters.get("budget", 0) or 0 for row in scenario.rows}, key=float)
-    for budget in budgets:
-        by_engine = verdict.scaling(run, float(budget)) if budget else {
-            engine: of for engine, of in verdict.scaling(run).items() if not of[1].parameters.get("budget")
-        }  # fmt: skip
-        if by_engine:
-            share = f"each with {words.percent(float(budget))} of a core" if budget else "whole cores"
-            table = _scaling_table(by_engine, f"Scaling, {share}")
-            drawn = scaling_plot(by_engine)
-            note = f"T(N) / T(1) · efficiency, which is T(N) / (N T(1)). The field's curves: {field.SOURCE}."
-            yield Block(
-                f"Throughput by instances, {share}",
-                _inline(drawn, next(ids), f"Throughput by instances, {share}", table),
-                table,
-                note,
-            )
+    note = f"T(N) / T(1) · efficiency, which is T(N) / (N T(1)). The field's curves: {field.SOURCE}."
+    for share, by_engine in _scalings(run):
+        table, title = _scaling_table(by_engine, f"Scaling, {share}"), f"Throughput by instances, {share}"
+        yield Block(title, _inline(scaling_plot(by_engine), next(ids), title, table), table, note)
     costs = verdict.floating_ip(run)
     if costs:
         yield Block("What the floating address costs", "", Table(
@@ -204,6 +199,21 @@ def _scaling(run: Run, scenario: Scenario) -> Iterator[Block]:
         if (row.metric not in ("throughput", "efficiency", verdict.FLOATING_IP_RATIO) or row.unavailable)
     ]
     yield from _all(scenario, [row for row in rest if not row.parameters.get("floating_ip") or row.unavailable], ids)
+
+
+def _scalings(run: Run) -> Iterator[tuple[str, dict[str, dict[int, Row]]]]:
+    """By budget: how much of a core each instance has, and throughput by engine and number of instances."""
+    for budget in sorted({float(row.parameters.get("budget", 0) or 0) for row in verdict.rows(run, "scaling")}):
+        by_engine = verdict.scaling(run, budget) if budget else {
+            engine: of for engine, of in verdict.scaling(run).items() if not of[1].parameters.get("budget")
+        }  # fmt: skip
+        if by_engine:
+            yield f"each with {words.percent(budget)} of a core" if budget else "whole cores", by_engine
+
+
+def scaling_tables(run: Run) -> list[Table]:
+    """Throughput by instances, a table for each budget."""
+    return [_scaling_table(by_engine, f"Throughput, {share}") for share, by_engine in _scalings(run)]
 
 
 def scaling_plot(by_engine: dict[str, dict[int, Row]]) -> Figure:
@@ -250,15 +260,7 @@ def _gain(gain: float, number: int) -> str:
 
 def _evenness(run: Run, scenario: Scenario) -> Iterator[Block]:
     ids = _ids(scenario)
-    measured = [row for row in scenario.rows if row.metric == "evenness" and "flows" in row.parameters]
-    rest = [row for row in scenario.rows if row not in measured]
-    for paths in sorted({int(row.parameters.get("paths", 0)) for row in measured}):
-        those = [row for row in measured if row.parameters.get("paths", 0) == paths]
-        numbers = sorted({int(row.parameters["flows"]) for row in those if "flows" in row.parameters})
-        expected = {number: figures.expected_evenness(number, paths) for number in numbers if paths}
-        by_weights: dict[str, list[Row]] = {}
-        for row in those:
-            by_weights.setdefault(f"{row.subject}, weights {row.parameters.get('weights', 'static')}", []).append(row)
+    for paths, by_weights, expected in _evennesses(scenario):
         entries = []
         for name, of in by_weights.items():
             points = sorted((float(row.parameters["flows"]), row) for row in of if row.samples and "flows" in row.parameters)
@@ -266,14 +268,35 @@ def _evenness(run: Run, scenario: Scenario) -> Iterator[Block]:
                 name, of[0].group, [(x, words.median(row)) for x, row in points], [(min(r.samples), max(r.samples)) for _, r in points],
             ))  # fmt: skip
         entries.append(plots.Line("by chance (balls in bins)", "ideal", sorted(expected.items())))
-        title = f"Largest to mean share over {paths} paths"
-        table = _evenness_table(title, by_weights, expected)
-        drawn = plots.lines(entries, "flows", "largest / mean share", ticks=numbers, log="x", zero=False)
-        yield Block(title, _inline(drawn, next(ids), title, table), table, "1 is even.")
-    yield from _all(scenario, rest, ids)
+        table = _evenness_table(paths, by_weights, expected)
+        drawn = plots.lines(entries, "flows", "largest / mean share", ticks=sorted(expected), log="x", zero=False)
+        yield Block(table.caption, _inline(drawn, next(ids), table.caption, table), table, "1 is even.")
+    yield from _all(scenario, [row for row in scenario.rows if not _is_evenness(row)], ids)
 
 
-def _evenness_table(title: str, by_weights: Mapping[str, Sequence[Row]], expected: Mapping[int, float]) -> Table:
+def _is_evenness(row: Row) -> bool:
+    return row.metric == "evenness" and "flows" in row.parameters
+
+
+def _evennesses(scenario: Scenario) -> Iterator[tuple[int, dict[str, list[Row]], dict[int, float]]]:
+    """By number of paths: rows by subject and weights, and what flows that choose at random come to."""
+    measured = [row for row in scenario.rows if _is_evenness(row)]
+    for paths in sorted({int(row.parameters.get("paths", 0)) for row in measured}):
+        those = [row for row in measured if row.parameters.get("paths", 0) == paths]
+        by_weights: dict[str, list[Row]] = {}
+        for row in those:
+            by_weights.setdefault(f"{row.subject}, weights {row.parameters.get('weights', 'static')}", []).append(row)
+        numbers = sorted({int(row.parameters["flows"]) for row in those})
+        yield paths, by_weights, {number: figures.expected_evenness(number, paths) for number in numbers if paths}
+
+
+def evenness_tables(run: Run) -> list[Table]:
+    """Largest to mean share, a table for each number of paths."""
+    scenario = run.scenario("evenness")
+    return [_evenness_table(*of) for of in _evennesses(scenario)] if scenario else []
+
+
+def _evenness_table(paths: int, by_weights: Mapping[str, Sequence[Row]], expected: Mapping[int, float]) -> Table:
     rows = []
     for number in sorted(expected):
         cells = [Cell(str(number))]
@@ -284,7 +307,7 @@ def _evenness_table(title: str, by_weights: Mapping[str, Sequence[Row]], expecte
             else:
                 cells.append(Cell(f"{words.median(row):.2f}", words.spread(row.samples)))
         rows.append(("", [*cells, Cell(f"{expected[number]:.2f}")]))
-    return Table(title, ("flows", *by_weights, "by chance"), rows)
+    return Table(f"Largest to mean share over {paths} paths", ("flows", *by_weights, "by chance"), rows)
 
 
 def _latency(run: Run, scenario: Scenario) -> Iterator[Block]:

@@ -7,9 +7,14 @@ from bench.report.panels import panels
 from bench.report.view import Cell, Table
 from bench.results import Run
 
+SHOWN = {  # metrics that the summary has of each scenario; the page has all
+    "forwarded": ("throughput", "cpu per Gbit"), "latency": ("latency p99",), "stalls": ("stall",), "memory": ("PSS", "cpu per minute"),
+    "transfer-1gb": ("duration",), "commit": ("commit time",), "trusted-path": ("throughput",),
+}  # fmt: skip
+
 
 def markdown(run: Run, plot: str | None) -> str:
-    """Verdict, goals, throughput and what is not available; ``plot`` is the address of the plot."""
+    """Verdict, goals, one table or two of each scenario and what is not available; ``plot`` is the address of the plot."""
     lines = ["# Benchmark", ""]
     if build.is_synthetic(run):
         lines += ["**Invented figures: nothing was measured.**", ""]
@@ -21,12 +26,28 @@ def markdown(run: Run, plot: str | None) -> str:
     ratios = build.ratios(run)
     if ratios:
         lines += [f"## {ratios.caption}", "", *table(ratios), "", build.RATIOS_NOTE, ""]
+    for name in sections.ORDER:
+        lines += _scenario(run, name)
     missing = build.missing(run)
     if missing.rows:
         lines += ["## Not available", "", *table(missing), ""]
     versions = ", ".join(f"{name} {of}" for name, of in sorted(run.versions.items()))
     lines += ["## Method", "", build.METHOD, "", f"Versions: {versions}.", ""]
     return "\n".join(lines)
+
+
+def _scenario(run: Run, name: str) -> list[str]:
+    """A scenario's tables with its question and its method; nothing where it was not measured."""
+    scenario = run.scenario(name)
+    tables = {"scaling": sections.scaling_tables, "evenness": sections.evenness_tables}.get(name, lambda _: [])(run)
+    for metric in SHOWN.get(name, ()):
+        those = panels([row for row in scenario.rows if row.metric == metric] if scenario else ())
+        if any(row.samples for panel in those for row in panel.rows):
+            tables.append(sections.by_condition(those))
+    if not scenario or not tables:
+        return []
+    lines = [line for shown in tables for line in (f"**{shown.caption.replace(words.NARROW, ' ')}**", "", *table(shown), "")]
+    return [f"## {scenario.title}", "", scenario.question, "", *lines, scenario.method, ""]
 
 
 def table(shown: Table) -> list[str]:

@@ -82,4 +82,6 @@ def condition(name: str, value: Parameter) -> str:
         if name == "event":
             return value.replace("-", " ")
         return value if name in ("load", "engine", "commit") else f"{label} {value}"
-    return f"{label} {number(value)}" if isinstance(value, float) else f"{value} {label}"
+    if isinstance(value, float):
+        return f"{label} {number(value)}"
+    return f"{value} {label.removesuffix('s') if value == 1 else label}"

@@ -27,6 +27,12 @@ def test_ratio_of_medians():
     assert math.isnan(ratio([1], [0]))
 
 
+def test_differences_around_zero_have_no_ratio():
+    assert math.isnan(ratio([92, 95], [22, -40, 48])), "memory lost may be negative"
+    assert math.isnan(ratio([-30], [20]))
+    assert ratio([0], [20]) == 0
+
+
 def test_efficiency_is_relative_to_one_instance():
     assert efficiency({1: 100.0, 4: 380.0, 2: 200.0}) == {1: 1.0, 2: 1.0, 4: 0.95}
 

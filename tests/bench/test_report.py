@@ -189,6 +189,52 @@ def test_the_summary_is_tables_of_equal_rows(run: Run) -> None:
     assert "| 0.9" in text and "## Not available" in text and "![" not in text
 
 
+def test_the_summary_has_the_figures_of_each_scenario_with_their_spread(run: Run) -> None:
+    text = summary.markdown(run, None)
+    for name, metrics in summary.SHOWN.items():
+        scenario = run.scenario(name)
+        assert scenario
+        part = text.partition(f"## {scenario.title}\n")[2].partition("\n## ")[0].replace(" ", words.NARROW)
+        for one in scenario.rows:
+            if one.metric in metrics and one.samples:
+                cell = f"{words.number(words.median(one))} ({words.spread(one.samples)})" if len(one.samples) > 1 else ""
+                assert cell.replace(" ", words.NARROW) in part, (name, one.subject, one.metric)
+
+
+def test_columns_of_the_same_condition_are_one() -> None:
+    rows = [
+        row(f"ztnode x {n}", float(n), parameters={"instances": n, "commit": kind})
+        for n in (1, 2, 3)
+        for kind in ("first", "again")
+    ]
+    rows += [row("ztnode x 2", 7.0, parameters={"instances": 2, "commit": kind, "remotes": 9}) for kind in ("first", "again")]
+    shown = sections.by_condition(panels.panels(rows))
+    assert list(shown.headers) == ["", "First", "Again"]
+    assert [[cell.text for cell in cells] for _, cells in shown.rows][0] == ["ztnode x 1", "1.00", "1.00"]
+
+
+def test_one_is_not_several() -> None:
+    assert words.condition("uplinks", 1) == "1 uplink" and words.condition("uplinks", 2) == "2 uplinks"
+
+
+def test_the_readme_has_the_figures_of_the_published_run() -> None:
+    root = Path(__file__).parents[2]
+    table = (
+        (root / "docs" / command.RESULTS)
+        .read_text()
+        .partition("**Throughput, each with 10 % of a core**\n\n")[2]
+        .partition("\n\n")[0]
+    )
+    measured = {number: value.replace(" ", "") for number, value in re.findall(r"^\| (\d+) \| ([\d ]+) Mbit/s", table, re.M)}
+    lines = (root / "README.md").read_text().splitlines()
+    heads, row = (
+        [cell.strip() for cell in next(line for line in lines if line.startswith(start)).split("|")]
+        for start in ("| curve |", "| `ztnode` |")
+    )
+    shown = {number: value for number, value in zip(heads[3:], row[3:], strict=True) if value}
+    assert len(shown) > 3 and shown == {number: measured[number] for number in shown}
+
+
 # -- what it says
 
 
