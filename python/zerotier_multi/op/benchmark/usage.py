@@ -59,7 +59,7 @@ def busy(stat: str, at: float) -> dict[int, float]:
     """CPU seconds by CPU: ``at`` (s, CLOCK_MONOTONIC) without idle, waiting and stolen time of the text of ``/proc/stat``.
 
     Only differences mean anything. The kernel measures idle time (``get_cpu_idle_time_us``), but samples user and system
-    time at its ticks, and so misses work in step with them: senders at a fixed rate cost 0.8 s so, and their processes 2.7 s.
+    time at its ticks, and so misses work in step with them: 0.8 s of a machine whose processes used 2.7 s.
     """
     found = {}
     for line in stat.splitlines():
