@@ -197,7 +197,8 @@ def test_the_summary_has_the_figures_of_each_scenario_with_their_spread(run: Run
         part = text.partition(f"## {scenario.title}\n")[2].partition("\n## ")[0].replace(" ", words.NARROW)
         for one in scenario.rows:
             if one.metric in metrics and one.samples:
-                cell = f"{words.number(words.median(one))} ({words.spread(one.samples)})" if len(one.samples) > 1 else ""
+                spread = f" ({words.spread(one.samples)})" if len(one.samples) > 1 else ""
+                cell = f"| {words.number(words.median(one))}{spread} |"
                 assert cell.replace(" ", words.NARROW) in part, (name, one.subject, one.metric)
 
 
