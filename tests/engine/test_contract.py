@@ -646,6 +646,34 @@ def test_a_network_is_left_and_joined_again_under_traffic(pair: Callable[..., tu
     assert a.stop() == 0
 
 
+def policies(node: Node) -> list[int]:
+    """Scheduling policies of the threads of a node."""
+    return sorted(os.sched_getscheduler(int(task)) for task in os.listdir(f"/proc/{node.pids()[-1]}/task"))
+
+
+@only_ours
+def test_the_threads_of_traffic_are_not_woken_for_each_packet(pair: Callable[..., tuple[Node, Node]]) -> None:
+    a, _b = pair()
+    found = policies(a)
+    assert found.count(os.SCHED_BATCH) == 2, found  # of the TAP and of the underlay
+    assert found.count(os.SCHED_OTHER) == len(found) - 2
+
+
+@only_ours
+def test_a_scheduling_policy_that_it_was_started_with_stays(pair: Callable[..., tuple[Node, Node]], tmp_path: Path) -> None:
+    a, _b = pair()
+    chosen = tmp_path / "chosen"
+    chosen.write_text(f'#!/bin/sh\nexec chrt --rr 1 {a.engine} "$@"\n')
+    chosen.chmod(0o755)
+    real = a.engine
+    a.stop()
+    a.engine = str(chosen)
+    a.start()
+    a.engine = real  # what pgrep sees
+    wait(lambda: "zt0p1" in a.host.run("ip", "link", "show", "zt0p1", check=False), timeout=10, what="TAP")
+    assert set(policies(a)) == {os.SCHED_RR}
+
+
 # -- addresses that change
 
 

@@ -91,6 +91,7 @@ static void frame_in(void *context, const unsigned char *frame, size_t length) {
 
 static void *read_tap(void *argument) {
 	struct network *network = argument;
+	io_begin();
 	if (!tap_receive(network->read, frame_in, network, io_flush, &network->stop))
 		say("no memory for the frames of TAP %s", tap_name(network->read));
 	return NULL;

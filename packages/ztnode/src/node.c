@@ -66,6 +66,7 @@ static void packet_in(void *context, int64_t now, int64_t socket, const struct s
 
 static void *receive(void *argument) {
 	struct node *node = argument;
+	io_begin();
 	tap_gather_here();
 	if (!receive_packets(node->host.underlay, packet_in, node, io_flush, &node->stop)) {
 		say("no memory for the packets of the underlay");

@@ -385,6 +385,26 @@ static void super_packets_of_udp(void) {
 	assert(!frame_split(&wrong, frame, length, collect, &none) && none.count == 0);
 }
 
+/* Sixteen bits at a time, as the RFC says it. */
+static uint16_t plain_checksum(const unsigned char *data, size_t length, uint64_t sum) {
+	for (size_t i = 0; i < length; i++) sum += (uint64_t)data[i] << (i % 2 ? 0 : 8);
+	while (sum >> 16) sum = (sum & 0xffff) + (sum >> 16);
+	return (uint16_t)sum;
+}
+
+static void checksums_of_all_lengths(void) {
+	unsigned char data[FRAME_MAX];
+	for (size_t i = 0; i < sizeof data; i++) data[i] = (unsigned char)(i * 151 + i / 256);
+	for (int ones = 0; ones < 2; ones++) {
+		for (size_t length = 0; length < 200; length++)
+			for (size_t from = 0; from < 33; from++)
+				assert(checksum(data + from, length, from * 4099) == plain_checksum(data + from, length, from * 4099));
+		for (size_t length = 1400; length < sizeof data; length += 1231)
+			assert(checksum(data, length, 1) == plain_checksum(data, length, 1));
+		memset(data, 0xff, sizeof data); /* the most that can be carried */
+	}
+}
+
 /* A checksum of zero says that there is none, so one that comes to zero is sent as 0xffff. */
 static void checksums_of_zero(void) {
 	static unsigned char frame[200], copy[200];
@@ -479,6 +499,7 @@ int main(void) {
 	fragments_keep_their_place();
 	many_flows();
 	super_packets_of_udp();
+	checksums_of_all_lengths();
 	checksums_of_zero();
 	tagged_tcp();
 	tcp_headers_must_agree();
