@@ -77,6 +77,16 @@ def sites(lab: Lab) -> Iterator[tuple[list[Router], list[Lan]]]:
     yield routers, lans
 
 
+def wait_bfd(routers: list[Router]) -> None:
+    """Wait until BFD watches every path: whoever has a route may not have it watched yet, and finds its end much later."""
+    for router in routers:
+        router.wait(
+            lambda r=router: len(re.findall(r" up\s*$", vtysh(r, "show bfd peers brief\n"), re.M)) == INSTANCES * (SITES - 1),
+            timeout=40,
+            what="BFD",
+        )
+
+
 def routed(sites: tuple[list[Router], list[Lan]], heading: str) -> None:
     """Paste the document's lines into FRR, and wait until every router reaches every LAN over all its member devices."""
     routers, lans = sites
@@ -99,9 +109,7 @@ def test_ospf_over_all_paths(sites: tuple[list[Router], list[Lan]]) -> None:
 
 def test_a_cut_path_is_left_and_the_others_are_untouched(sites: tuple[list[Router], list[Lan]]) -> None:
     (r1, r2, r3), (lan1, lan2, _lan3) = sites
-    sessions = "show bfd peers brief\n"
-    r1.wait(lambda: len(re.findall(r" up\s*$", vtysh(r1, sessions), re.M)) == INSTANCES * 2, what="BFD")
-    r2.wait(lambda: len(re.findall(r" up\s*$", vtysh(r2, sessions), re.M)) == INSTANCES * 2, what="BFD")
+    wait_bfd([r1, r2])
     flows = Flows(r1, r2, addresses=(lan1.gateway, lan2.gateway))
     try:
         r1.run(["nft", "-f", "-"], text_input=CUT.format(port(1)))
@@ -128,6 +136,7 @@ def test_bgp_over_all_paths_leaves_a_cut_one(sites: tuple[list[Router], list[Lan
         router.wait(lambda r=router: not any(devices(r, lan) & MEMBERS for lan in lans), what="no routes of OSPF")
     routed(sites, "BGP")
     lans[1].reach(lans[2].address)
+    wait_bfd(routers)
     routers[0].run(["nft", "-f", "-"], text_input=CUT.format(port(1)))
     wait_devices(sites, MEMBERS - {"zt0p1"}, timeout=10)
     lans[0].reach(lans[1].address)
