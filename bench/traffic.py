@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from bench.ends import Cost, End, cost
+from bench.ends import Cost, End, Place, cost
 from lab.process import LabError
 
 FIRST_PORT = 5201
@@ -199,18 +199,26 @@ def _machine() -> Cost:
     return cost(())
 
 
+def socket_limits(place: Place) -> list[int]:
+    """The largest buffers that sockets may ask for there, in bytes: to receive and to send."""
+    paths = [f"/proc/sys/net/core/{name}" for name in ("rmem_max", "wmem_max")]
+    try:
+        return list(map(int, place.run(["cat", *paths]).stdout.split()))
+    except LabError:  # an older kernel shows them outside network namespaces only
+        return [int(Path(path).read_text()) for path in paths]
+
+
 def carry(name: str, ends: tuple[End, End], seconds: float, meter: Callable[[], Cost] = _machine, times: int = 1) -> Carried:
     """Send one kind of traffic, ``times`` its streams, for so long, and take what it costs meanwhile.
 
     UDP that may not be lost is sent several times, half as long, and the highest rate that arrives counts.
     """
     kind = scaled(KINDS[name], times)
+    if kind.udp:
+        # The default buffer is full after a hundred packets: what is lost then is the receiver's, not the link's.
+        kind = replace(kind, buffer=min(BUFFER, *(limit for end in ends for limit in socket_limits(end.place))))
     if kind.loss == 1:
         return _once(kind, ends, seconds, meter)
-    # The default buffer is full after a hundred packets: what is lost then is the receiver's, not the link's.
-    kind = replace(
-        kind, buffer=min(BUFFER, *(int(Path(f"/proc/sys/net/core/{name}").read_text()) for name in ("rmem_max", "wmem_max")))
-    )
     flood = _once(kind, ends, seconds / 2, meter)
     return highest(lambda rate: _once(kind, ends, seconds / 2, meter, rate), flood, kind.loss)
 
