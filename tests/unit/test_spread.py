@@ -17,7 +17,7 @@ from zerotier_multi.pathd.balance import weights
 from zerotier_multi.pathd.balance.load import Counters, Instance, Load, Loads, load, socket_drops
 from zerotier_multi.pathd.probe.delay import MEMORY, Delay
 from zerotier_multi.pathd.balance.spread import (
-    FULL, LEAST, NEARLY, PACE, PRESSED, QUEUE, SPREAD, Line, Member, Spread, apportion, bases, capacity, sizes,
+    FULL, LEAST, NEARLY, PACE, PRESSED, QUEUE, SPREAD, WORK, Line, Member, Spread, apportion, bases, capacity, sizes,
 )  # fmt: skip
 from zerotier_multi.pathd.balance.weights import LOOK, WINDOW, Weights
 from zerotier_multi.planner import make_plan
@@ -40,6 +40,7 @@ class World:
     now: float = 1000.0
     said: list[str] = field(default_factory=list)
     ours: float = 1.0  # share of the traffic that goes to the remote
+    rtts: tuple[float, ...] = (0.001, 0.001, 0.001, 0.001)  # seconds
     unbalanced_since: float | None = None
     upkeep_at: float | None = None
 
@@ -49,8 +50,8 @@ class World:
 
     # what the prober and the readings tell
 
-    def measures(self, _path: int) -> tuple[float, float]:
-        return 0.001, 0.0
+    def measures(self, path: int) -> tuple[float, float]:
+        return self.rtts[PATHS.index(path)], 0.0
 
     def remote_use(self, _path: int) -> None:
         return None
@@ -206,10 +207,62 @@ def test_calm_brings_the_spread_back() -> None:
     assert all(abs(counts[path] - 32) <= 4 for path in PATHS), counts
 
 
-def test_nothing_happens_while_no_path_is_under_pressure() -> None:
-    world = World({n: PRESSED / 40 for n in range(32)})
+def test_nothing_happens_while_paths_have_hardly_any_work() -> None:
+    world = World({n: WORK / 40 for n in range(32)})
     world.run(120)
     assert not world.said and world.weights.of(GROUP.group_id) is None
+
+
+@pytest.mark.parametrize(
+    "counts", [(32, 0, 0, 0), (20, 18, 14, 12), (17, 17, 15, 15), (18, 16, 16, 15), (5, 4, 4, 3), (3, 2, 2, 1)]
+)
+def test_many_flows_are_laid_evenly_without_any_pressure(counts: tuple[int, ...]) -> None:
+    numbers = [path * 32 + n for path, flows in enumerate(counts) for n in range(flows)]
+    world = World(dict.fromkeys(numbers, 0.3 / max(counts))).run(40)
+    flows = Counter(world.table[n] for n in numbers)
+    assert max(flows.values()) - min(flows[path] for path in PATHS) <= 1, world.said
+    moved = len(world.said)
+    world.run(600)
+    assert not [s for s in world.said[moved:] if "busy" in s], "and stay so"
+
+
+def test_many_flows_are_laid_by_what_the_paths_carry() -> None:
+    """Two instances have half the CPU; capacities are known since the paths were full."""
+    world = World(dict.fromkeys(range(0, 128, 2), 3.2 / 64), (1.0, 1.0, 0.5, 0.5)).run(120)
+    world.flows = dict.fromkeys(range(0, 128, 2), 1.5 / 64)
+    world.run(120)
+    wanted = [world.wanted()[path] for path in PATHS]
+    assert wanted == pytest.approx([0.5, 0.5, 0.25, 0.25], abs=1.5 * 1.5 / 64), world.said
+
+
+def test_flows_are_not_laid_onto_a_slow_path_for_evenness() -> None:
+    """One of four paths has a round-trip time of 40 ms, the others one of 5 ms; nothing is full."""
+    world = World(dict.fromkeys(range(0, 96, 2), 0.3 / 16), rtts=(0.005, 0.005, 0.005, 0.040))
+    assert world.run(120).wanted()[PATHS[3]] <= 0.3 / 3, world.said
+
+
+def test_a_path_that_is_busy_for_a_moment_is_not_a_slow_one() -> None:
+    numbers = [path * 32 + n for path, flows in enumerate((20, 18, 14, 12)) for n in range(flows)]
+    world = World(dict.fromkeys(numbers, 0.3 / 20)).run(3)
+    world.rtts = (0.010, 0.006, 0.003, 0.001)
+    world.run(60)
+    assert max(world.wanted()[path] for path in PATHS) == pytest.approx(0.3 / 20 * 16), world.said
+
+
+def test_flows_that_are_not_alike_are_soon_left_alone() -> None:
+    """One of many sends half of all: its path sends most, wherever it is."""
+    world = World({**dict.fromkeys(range(1, 128, 3), 0.005), 0: 0.2})
+    world.run(3600)
+    assert len([s for s in world.said if "busy" in s]) <= 40, world.said
+
+
+def test_without_pressure_buckets_are_looked_at_rarely_where_no_flow_is_to_be_moved() -> None:
+    world = World({3: 0.3})
+    looks: list[int] = []
+    world.weights = Weights(LOOP, world, lambda group: looks.append(group) or world.layout(group), world.apply, world)
+    world.weights.configure([PLAN], True)
+    world.run(120)
+    assert 0 < len(looks) <= 200, "of five in a second less than two"
 
 
 def test_weights_of_an_earlier_daemon_are_taken_over() -> None:
@@ -224,7 +277,7 @@ def test_a_path_that_was_away_when_weights_were_taken_comes_back_with_a_fair_one
     assert world.weights.of(GROUP.group_id) == dict(zip(PATHS, (30, 40, 20, 30), strict=True))
 
 
-def test_the_buckets_are_looked_at_only_while_a_path_is_full() -> None:
+def test_the_buckets_are_looked_at_all_the_time_while_a_path_is_full_only() -> None:
     world = World({3: 1.0})
     world.weights.standing({GROUP.group_id: NextHopGroup(GROUP.group_id, PATHS, 128, 10)})
     world.weights.work(world.now)

@@ -1,8 +1,9 @@
 """How many hash buckets each path of a resilient group gets, from how hard its instances work; pure.
 
 A bucket is what moves: idle ones follow the weights by themselves (the kernel's idle timer), and one that big flows keep
-busy is moved on purpose, by itself, when it shares a full path with others while another path has room. Nothing is
-lost by that: the bucket's flows go over another living path from one packet to the next.
+busy is moved on purpose, by itself, when it shares a full path with others while another path has room. Many flows are
+laid evenly before that, by what the paths send, so that none is full first. Nothing is lost by a move: the bucket's flows
+go over another living path from one packet to the next.
 """
 
 from __future__ import annotations
@@ -26,8 +27,15 @@ CALM_TIME = 30.0  # seconds of calm before the spread goes back to its base
 PACE = 5.0  # seconds between two steps, so that the effect of one is seen before the next
 PURGE = 1.0  # the same after a step that no flow notices
 STEP = 0.1  # share of its buckets that a full path gives away in one step
+WORK = 0.05  # pressure of the busiest path from which it matters whether the others do as much
+LEVEL = 1.04  # of what it would send if all did alike, from which a path sends too much
+ALIKE = 1.6  # bases of paths that differ by less are taken for the same: they are measured
+APART = 1.25  # buckets between two paths from which one is moved: their flows differ by two, as some buckets have several
+SAME = 0.1  # difference of a traffic that makes it another one, of which a move says nothing
+TRIES = 3  # moves in vain until the flows are taken for unequal ones: a bucket may have had several
+MANY = 3  # flows on a path from which they are taken for equal ones
 SEVERAL = 1.5  # flows more than another path has are not one that fills any path
-FIRST_REST, LONGEST_REST = 30.0, 600.0  # seconds in which no busy bucket moves, after one that only turned the tables
+FIRST_REST, LONGEST_REST = 30.0, 600.0  # seconds in which no busy bucket moves, after moves that were in vain
 SPREAD = 4.0  # bases of two paths differ no more than so many times
 MAX_WEIGHT = 256  # of a member, so only up to as many buckets are weights exactly numbers of buckets
 _LATENCY = 0.002  # seconds of round-trip time that make no difference
@@ -162,6 +170,33 @@ def _evens(giver: Member, taker: Member, flows: Mapping[int, int]) -> tuple[floa
     return by_number, (giver.sent * taker.size - taker.sent * giver.size) / sizes / one if one else by_number
 
 
+def _evenly(members: Sequence[Member]) -> dict[int, float]:
+    """What each path would send if all did alike for what they are worth, bytes per second."""
+    alike = max(m.base for m in members) <= ALIKE * min(m.base for m in members)
+    shares = {m.path: 1.0 if alike else m.base for m in members}
+    return {path: sum(m.sent for m in members) * share / sum(shares.values()) for path, share in shares.items()}
+
+
+def uneven(members: Sequence[Member]) -> bool:
+    """Whether paths have work worth mentioning, and one of them more than the others."""
+    if len(members) < 2 or max(m.pressure for m in members) < WORK or sum(m.sent for m in members) < LEAST:
+        return False
+    even = _evenly(members)
+    return any(m.sent > LEVEL * even[m.path] and m.gives(0.0) for m in members)
+
+
+@dataclass
+class _Rest:
+    """No more of what was in vain for a while, longer each time that it does not end."""
+
+    until: float = 0.0
+    length: float = FIRST_REST
+
+    def begin(self, now: float) -> None:
+        self.length = FIRST_REST if now - self.until > LONGEST_REST else min(LONGEST_REST, 2 * self.length)
+        self.until = now + self.length
+
+
 @dataclass
 class Spread:
     """One group. Times are seconds of one clock, ``idle_timer`` is the group's own, in seconds too."""
@@ -172,9 +207,11 @@ class Spread:
     _next: float = 0.0
     _calm_since: float | None = None
     _emptied: bool = False  # a path has lost its idle buckets, so new flows would go to the others
-    _rest: float = FIRST_REST
-    _rest_until: float = 0.0
+    _rest: _Rest = field(default_factory=_Rest)  # of parting
+    _level_rest: _Rest = field(default_factory=_Rest)
     _forced: tuple[int, int] | None = None  # (from, to) of the last busy bucket that was moved
+    _vain: int = 0  # moves for that, one after the other, that brought less than half of what was hoped for
+    _hoped: tuple[float, float] | None = None  # most of a traffic that may still be too much for its path after a move for that
 
     def look(self, members: Sequence[Member], table: Sequence[Bucket], busy: Iterable[int] | None, now: float) -> Step | None:
         """The next step, or None.
@@ -189,7 +226,7 @@ class Spread:
             self._calm_since = None
         elif self._calm_since is None:
             self._calm_since = now
-        if now < self._next:
+        if self.waits(now):
             return None
         step = None
         giver = max((m for m in members if m.gives(PRESSED)), key=lambda m: m.pressure, default=None)
@@ -199,7 +236,9 @@ class Spread:
                 step = self._part(taker, members, table, set(busy), now, FULL if full else PRESSED)
                 if full and not step and not self._emptied:
                     step = self._shift(giver, taker, members, table)
-        elif self._calm_since is not None and now - self._calm_since >= CALM_TIME:
+        if step is None and busy is not None and max(m.pressure for m in members) < FULL:
+            step = self._level(members, table, set(busy), now)
+        if step is None and self._calm_since is not None and now - self._calm_since >= CALM_TIME:
             step = self._go_back(members)
         if step is None and self._emptied:
             step, self._emptied = Step(self._base(members)), False
@@ -207,6 +246,10 @@ class Spread:
             self._next = now + (PURGE if step.purge else PACE)
             self.weights = {**self.weights, **step.weights}
         return step
+
+    def waits(self, now: float) -> bool:
+        """Whether the effect of the last step is to be seen first."""
+        return now < self._next
 
     def _shift(self, giver: Member, taker: Member, members: Sequence[Member], table: Sequence[Bucket]) -> Step | None:
         """Idle buckets of a full path go to the one that has most room, some at a time."""
@@ -224,18 +267,17 @@ class Spread:
         """Move as many busy buckets off a path under pressure that has several as make it and the taker even, at least one.
 
         Before a path is full (``least``), that is done only where its flows outnumber the taker's and send more.
-        The kernel moves idle buckets first, and then busy ones in their order. So the idle ones of the full path go in a
-        step before, and those that are in front of a busy one go along with it. They come back when all is done.
         """
         own = {m.path: [b.index for b in table if b.path == m.path and b.index in busy] for m in members}
         limit = max(least, max(m.pressure for m in members if m.gives(least)) - UNEVEN / 2)
         full = [m for m in members if m.gives(limit) and own[m.path] and len(own[m.path]) + m.shared > 1]
-        if not full or not self.idle_timer or self.buckets > MAX_WEIGHT or now < self._rest_until:
+        if not full or not self.idle_timer or self.buckets > MAX_WEIGHT or now < self._rest.until:
             return None
         giver = max(full, key=lambda m: (len(own[m.path]) + m.shared) / m.size)
         flows = {m.path: len(own[m.path]) + m.shared for m in members}
         if self._turned(giver, members, flows):
-            self._back_off(now)
+            self._rest.begin(now)
+            self._forced = None
             return None
         each = giver.pressure / flows[giver.path]
         there = each * giver.size / taker.size  # what one of its flows is to the taker
@@ -245,22 +287,71 @@ class Spread:
             return None
         if giver.pressure < FULL and min(evens) < 1:
             return None
+        # Pressure says who has room, but it rises late and then steeply: all of its difference would be too much.
+        many = max(1, min(int((giver.pressure - taker.pressure) / (each + there)), int(even), len(own[giver.path])))
+        step = self._move({taker.path: 1.0}, giver, own[giver.path], many, table)
+        if step and step.force:
+            self._forced, self._hoped = (giver.path, taker.path), None
+        return step
+
+    def _level(self, members: Sequence[Member], table: Sequence[Bucket], busy: set[int], now: float) -> Step | None:
+        """Move busy buckets off the path that sends most for what it is worth, where it has many, to those that send least.
+
+        A full path holds its flows back, so what it sends says nothing: this is for paths that are not. Flows are taken
+        for equal ones, and none is moved that would only make another path the one that sends most. Where that was
+        wrong, as several moves brought less than half of what was hoped for, they rest.
+        """
+        if not uneven(members):
+            self._hoped = None
+            return None
+        if not self.idle_timer or self.buckets > MAX_WEIGHT or now < self._level_rest.until:
+            return None
+        even = _evenly(members)
+        giver = max((m for m in members if m.gives(0.0)), key=lambda m: m.sent / even[m.path])
+        own = [b.index for b in table if b.path == giver.path and b.index in busy]
+        one = giver.sent / (len(own) + giver.shared or 1)
+        lacks = {m.path: (even[m.path] - m.sent) / one for m in members}
+        if len(own) < MANY or max(lacks.values()) - lacks[giver.path] < APART:
+            return None
+        wrong, total = sum(max(0.0, m.sent - even[m.path]) for m in members), sum(m.sent for m in members)
+        hoped, self._hoped = self._hoped, None
+        if hoped and abs(total / hoped[1] - 1) < SAME:
+            self._vain = self._vain + 1 if wrong > hoped[0] else 0
+        if self._vain == TRIES:
+            self._vain = 0
+            self._level_rest.begin(now)
+            return None
+        many = min(max(1, round(-lacks[giver.path])), len(own) - 1)
+        takers = {path: lack for path, lack in lacks.items() if lack > 0}
+        least = sorted(takers, key=lambda path: -takers[path])[:many]
+        step = self._move({path: takers[path] for path in least}, giver, own, many, table)
+        if step and step.force:
+            self._forced, self._hoped = None, (wrong - many * one / 2, total)
+        return step
+
+    def _move(
+        self, takers: Mapping[int, float], giver: Member, own: Sequence[int], many: int, table: Sequence[Bucket]
+    ) -> Step | None:
+        """Move so many of the giver's busy buckets (``own``) to other paths, in proportion to ``takers``.
+
+        The kernel moves idle buckets first, and then busy ones in their order. So the idle ones of the giver go in a
+        step before, and those that are in front of a busy one go along with it. They come back when all is done.
+        """
         held = [bucket for bucket in table if bucket.path == giver.path]
         idle = sum(bucket.idle >= self.idle_timer for bucket in held)
-        counts = {m.path: sum(b.path == m.path for b in table) for m in members}
+        counts = {path: sum(b.path == path for b in table) for path in {b.path for b in table} | takers.keys()}
         self._emptied = True
         if idle:
             others = {path: float(count) for path, count in counts.items() if path != giver.path}
             kept = max(1, counts[giver.path] - idle)
             return Step({giver.path: kept, **apportion(others, sum(counts.values()) - kept)}, purge=True)
-        # Pressure says who has room, but it rises late and then steeply: all of its difference would be too much.
-        many = max(1, min(int((giver.pressure - taker.pressure) / (each + there)), int(even), len(own[giver.path])))
-        moved = [bucket.index for bucket in held].index(own[giver.path][many - 1]) + 1
+        moved = [bucket.index for bucket in held].index(own[many - 1]) + 1
         if moved >= counts[giver.path]:
             return None
-        self._forced = (giver.path, taker.path)
+        more = apportion(takers, moved)
         # The others are wanted as they stand, so that nothing of theirs is moved by force.
-        return Step({**counts, giver.path: counts[giver.path] - moved, taker.path: counts[taker.path] + moved}, force=True)
+        wanted = {path: count + more.get(path, 0) for path, count in counts.items()}
+        return Step({**wanted, giver.path: counts[giver.path] - moved}, force=True)
 
     def _turned(self, giver: Member, members: Sequence[Member], flows: Mapping[int, int]) -> bool:
         """Whether the last move has only filled another path and left the first one empty: one flow fills any path."""
@@ -268,11 +359,6 @@ class Spread:
             return False
         first = next((m for m in members if m.path == self._forced[0]), None)
         return first is not None and first.pressure <= ROOM and min(_evens(giver, first, flows)) < SEVERAL
-
-    def _back_off(self, now: float) -> None:
-        """No more of this for a while, longer each time that it does not end."""
-        self._rest = FIRST_REST if now - self._rest_until > LONGEST_REST else min(LONGEST_REST, 2 * self._rest)
-        self._rest_until, self._forced = now + self._rest, None
 
     def of(self, paths: Iterable[int]) -> dict[int, int]:
         """Weights of these paths; one that was away when they were measured gets the mean of the others. Empty: all the same."""

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from zerotier_multi.pathd.balance.load import Instance, Load, Loads
-from zerotier_multi.pathd.balance.spread import FULL, PRESSED, Line, Member, Spread, Step, bases, capacity, sizes
+from zerotier_multi.pathd.balance.spread import FULL, PRESSED, Line, Member, Spread, Step, bases, capacity, sizes, uneven
 from zerotier_multi.pathd.loop import Alarm
 from zerotier_multi.plan import GroupPlan, InstancePlan, PathPlan, Plan
 from zerotier_multi.netlink.nexthops import NextHopGroup
@@ -20,11 +20,13 @@ from zerotier_multi.netlink.nexthops import Bucket
 
 WINDOW = 1.0  # seconds of one reading
 WINDOWS = 3  # readings that a pressure is the mean of
-LOOK = 0.2  # seconds between two looks at the buckets while a path is under pressure
+LOOK = 0.2  # seconds between two looks at the buckets while a path is under pressure, or has more work than others
+LOOK_REST = 5.0  # seconds without looks after some by which no flow was to be moved, while no path is under pressure
 LOOK_MOST = 0.02  # seconds for each group that there are no fewer, because a look takes about one thousandth of a second
 LOOKS = 10  # looks that say which buckets are busy
 BUSY = 0.05  # seconds without a packet that a bucket full of big flows hardly ever sees
 UNKNOWN = 0.6  # pressure of an instance that has not been measured long enough: neither full nor with room
+CALM_RTTS = 60  # readings of the round-trip time of which the shortest counts: the others have waited behind traffic
 FORCED = 0.6  # seconds in which the kernel moves by force: its upkeep waits for half a second (NH_RES_UPKEEP_MIN_INTERVAL)
 AGAIN = 0.1  # seconds until the next look at the buckets when it has not
 LONGEST_FORCED = 3.0  # seconds until that is given up
@@ -52,6 +54,9 @@ class _Group:
     beyond: dict[int, deque[float]] = field(default_factory=dict)  # pressure of the line and at the other end, by path
     remotes: dict[int, float] = field(default_factory=dict)  # use at the other end in the last window, by path
     lines: dict[int, Line] = field(default_factory=dict)
+    rtts: dict[int, deque[float]] = field(default_factory=dict)  # seconds, by path
+    uneven: bool = False  # a path had more work than others in the last windows
+    rest_until: float = 0.0  # no looks for that
 
 
 @dataclass
@@ -153,14 +158,14 @@ class Weights:
         if not self._groups:
             return None
         moments = [self._read_at + WINDOW, *(forced.look_at for forced in self._forced.values())]
-        return min([*moments, self._look_at + self._pause] if self._pressed() else moments)
+        return min([*moments, self._look_at + self._pause] if self._watched() else moments)
 
     def work(self, now: float) -> None:
         """Read what is due and take the steps that follow."""
         done = [number for number, forced in self._forced.items() if forced.look_at <= now and self._moved(number, now)]
         for number in done:
             del self._forced[number]
-        if self._pressed() and now >= self._look_at + self._pause:
+        if self._watched() and now >= self._look_at + self._pause:
             self._look_at = now
             for number, group in self._groups.items():
                 if number in self._standing:
@@ -196,6 +201,10 @@ class Weights:
         """Seconds between two looks at the buckets of all groups."""
         return max(LOOK, LOOK_MOST * len(self._groups))
 
+    def _watched(self) -> bool:
+        """Whether buckets may have to be moved, so that it matters which are busy."""
+        return self._pressed() or any(group.uneven for group in self._groups.values())
+
     def _pressed(self) -> bool:
         beyond = (uses for group in self._groups.values() for uses in group.beyond.values())
         return any(uses and uses[-1] >= PRESSED for uses in (*(i.uses for i in self._instances.values()), *beyond))
@@ -216,6 +225,9 @@ class Weights:
             common = min(waits.values(), default=0.0)
             for path, instance in known:
                 number = path.nexthop_id
+                rtt, _loss = self._paths.measures(number)
+                if rtt is not None:
+                    group.rtts.setdefault(number, deque(maxlen=CALM_RTTS)).append(rtt)
                 seen, remote = found.get(instance.plan.unit), self._paths.remote_use(number) or 0.0
                 # Behind a full instance packets wait as before a full line, and a little longer, which says nothing of the line.
                 full = max(remote, group.remotes.get(number, 0.0), *instance.uses[-2:], 0.0) >= FULL
@@ -229,7 +241,7 @@ class Weights:
         return [(path, self._instances[i.unit]) for path, i in found if i and i.unit in self._instances]
 
     def _step(self, now: float) -> None:
-        known = {number: _busy(group.looks) if self._pressed() else None for number, group in self._groups.items()}
+        known = {number: _busy(group.looks) if self._watched() else None for number, group in self._groups.items()}
         busy = {number: buckets or [] for number, buckets in known.items()}
         counts: dict[str, int] = {}  # busy buckets on each instance
         for number, group in self._groups.items():
@@ -243,6 +255,8 @@ class Weights:
             if standing is None or number in self._forced or group.plan.bundle in taken:
                 continue
             members = self._members(group, standing, counts, busy[number])
+            measured = all(len(i.loads) == WINDOWS for _path, i in self._paths_of(group))
+            group.uneven = measured and now >= group.rest_until and uneven(members)
             table = group.looks[-1] if group.looks else []
             numbers = None if known[number] is None else [bucket.index for bucket in busy[number]]
             step = group.spread.look(members, table, numbers, now)
@@ -252,15 +266,17 @@ class Weights:
                     self._forced[number] = _Forced(now + FORCED, now + LONGEST_FORCED)
                     group.looks.clear()
                 self._changed(_sentence(group, step))
+            elif group.uneven and numbers is not None and not self._pressed() and not group.spread.waits(now):
+                group.uneven, group.rest_until = False, now + LOOK_REST
+                group.looks.clear()
 
     def _members(self, group: _Group, standing: NextHopGroup, counts: Mapping[str, int], busy: list[Bucket]) -> list[Member]:
         found = {path.nexthop_id: i for path, i in self._paths_of(group) if path.nexthop_id in standing.members}
-        measures = {path: self._paths.measures(path) for path in found}
         size = sizes({path: i.capacity for path, i in found.items()}, {path: group.lines.get(path, Line()) for path in found})
         base = bases(
             size,
-            {path: rtt for path, (rtt, _loss) in measures.items()},
-            {path: loss for path, (_rtt, loss) in measures.items()},
+            {path: min(group.rtts.get(path, ()), default=None) for path in found},
+            {path: self._paths.measures(path)[1] for path in found},
         )
         return [
             Member(
