@@ -37,6 +37,14 @@ def test_four_processes_each_confined_to_its_cpus(pair: list[Router]) -> None:
         assert {c for i in plan["instances"] for c in i["cpus"]} <= set(os.sched_getaffinity(0))
 
 
+@pytest.mark.only_ztnode
+def test_the_unit_lets_ztnode_have_its_scheduling_policy(pair: list[Router]) -> None:
+    for router in pair:
+        for pid in processes(router).values():
+            policies = router.run(["chrt", "-a", "-p", str(pid)]).stdout
+            assert policies.count("SCHED_BATCH") == 2, policies
+
+
 def test_four_homes_that_only_root_can_read(pair: list[Router]) -> None:
     for router in pair:
         listing = router.run(["stat", "-c", "%a %U %n", *(f"/config/zerotier-multi/zt0/{k}" for k in range(1, 5))]).stdout
