@@ -9,6 +9,7 @@ import pytest
 
 from lab import Router
 from lab.lan import Lan
+from lab.scenario import member_bytes, shares
 from zerotier_multi.pathd.balance.weights import LONGEST_FORCED
 
 ZT = "set interfaces zerotier zt0"
@@ -56,6 +57,31 @@ def test_a_forced_move_loses_nothing(lans: list[Lan]) -> None:
         for process in (client, server):
             process.kill()
             process.wait()
+
+
+def test_many_flows_come_to_lie_evenly(lans: list[Lan]) -> None:
+    """Twelve equal flows, which the hash lays evenly once in fifty times, fill no path."""
+    here, there = lans
+    r1 = here.router
+    r1.must_configure(f"{ZT} balance weights auto")
+    server = there.popen(["iperf3", "-s", "-1"])
+    there.listens(5201)
+    client = here.popen(["iperf3", "-b", "150M", "-P", "12", "-t", "100", "-c", there.address])
+    try:
+        r1.wait(lambda: sum(_new(r1).values()) > 1000, what="traffic")
+        r1.wait(lambda: max(_shares(r1)) < 1.15 / 4, timeout=90, what="three flows on each path")
+    finally:
+        for process in (client, server):
+            process.kill()
+            process.wait()
+        r1.must_configure("delete interfaces zerotier zt0 balance weights")
+
+
+def _shares(router: Router) -> list[float]:
+    """Of each member device, of the bytes of two seconds."""
+    before = member_bytes(router)
+    time.sleep(2.0)  # a rate needs a time
+    return list(shares(before, member_bytes(router)).values())
 
 
 def _buckets(router: Router) -> dict[str, int]:

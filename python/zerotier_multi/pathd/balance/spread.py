@@ -289,7 +289,7 @@ class Spread:
             return None
         # Pressure says who has room, but it rises late and then steeply: all of its difference would be too much.
         many = max(1, min(int((giver.pressure - taker.pressure) / (each + there)), int(even), len(own[giver.path])))
-        step = self._move({taker.path: 1.0}, giver, own[giver.path], many, table)
+        step = self._move(giver, {taker.path: 1.0}, own[giver.path][:many], members, table)
         if step and step.force:
             self._forced, self._hoped = (giver.path, taker.path), None
         return step
@@ -302,7 +302,7 @@ class Spread:
         wrong, as several moves brought less than half of what was hoped for, they rest.
         """
         if not uneven(members):
-            self._hoped = None
+            self._hoped, self._vain = None, 0
             return None
         if not self.idle_timer or self.buckets > MAX_WEIGHT or now < self._level_rest.until:
             return None
@@ -324,28 +324,28 @@ class Spread:
         many = min(max(1, round(-lacks[giver.path])), len(own) - 1)
         takers = {path: lack for path, lack in lacks.items() if lack > 0}
         least = sorted(takers, key=lambda path: -takers[path])[:many]
-        step = self._move({path: takers[path] for path in least}, giver, own, many, table)
+        step = self._move(giver, {path: takers[path] for path in least}, own[:many], members, table)
         if step and step.force:
             self._forced, self._hoped = None, (wrong - many * one / 2, total)
         return step
 
     def _move(
-        self, takers: Mapping[int, float], giver: Member, own: Sequence[int], many: int, table: Sequence[Bucket]
+        self, giver: Member, takers: Mapping[int, float], moving: Sequence[int], members: Sequence[Member], table: Sequence[Bucket]
     ) -> Step | None:
-        """Move so many of the giver's busy buckets (``own``) to other paths, in proportion to ``takers``.
+        """Move busy buckets of the giver, by their numbers, to other paths, in proportion to ``takers``.
 
         The kernel moves idle buckets first, and then busy ones in their order. So the idle ones of the giver go in a
         step before, and those that are in front of a busy one go along with it. They come back when all is done.
         """
         held = [bucket for bucket in table if bucket.path == giver.path]
         idle = sum(bucket.idle >= self.idle_timer for bucket in held)
-        counts = {path: sum(b.path == path for b in table) for path in {b.path for b in table} | takers.keys()}
+        counts = {m.path: sum(b.path == m.path for b in table) for m in members}
         self._emptied = True
         if idle:
             others = {path: float(count) for path, count in counts.items() if path != giver.path}
             kept = max(1, counts[giver.path] - idle)
             return Step({giver.path: kept, **apportion(others, sum(counts.values()) - kept)}, purge=True)
-        moved = [bucket.index for bucket in held].index(own[many - 1]) + 1
+        moved = [bucket.index for bucket in held].index(moving[-1]) + 1
         if moved >= counts[giver.path]:
             return None
         more = apportion(takers, moved)
