@@ -29,9 +29,11 @@ uint16_t checksum(const unsigned char *data, size_t length, uint64_t sum) {
 	/* Words in host order: the sum is the same but for byte order (RFC 1071, 2B). */
 	size_t whole = length - length % sizeof(quads);
 	uint64_t host = 0;
-	if (whole) host = __builtin_cpu_supports("avx2") ? add_words_avx2(data, whole) : add_words_sse2(data, whole);
-	data += whole;
-	length -= whole;
+	if (whole) {
+		host = __builtin_cpu_supports("avx2") ? add_words_avx2(data, whole) : add_words_sse2(data, whole);
+		data += whole;
+		length -= whole;
+	}
 	while (length >= 2) {
 		uint16_t word;
 		memcpy(&word, data, 2);
