@@ -8,6 +8,7 @@ go over another living path from one packet to the next.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -30,8 +31,9 @@ STEP = 0.1  # share of its buckets that a full path gives away in one step
 WORK = 0.05  # pressure of the busiest path from which it matters whether the others do as much
 LEVEL = 1.04  # of what it would send if all did alike, from which a path sends too much
 ALIKE = 1.6  # bases of paths that differ by less are taken for the same: they are measured
-APART = 1.25  # buckets between two paths from which one is moved: their flows differ by two, as some buckets have several
+GAIN = 1 / 6  # of what a bucket sends on average, by which a move must make the paths more even
 SAME = 0.1  # difference of a traffic that makes it another one, of which a move says nothing
+DEEPEST = 4  # busy buckets that go along for the sake of the last of them
 TRIES = 3  # moves in vain until the flows are taken for unequal ones: a bucket may have had several
 MANY = 3  # flows on a path from which they are taken for equal ones
 SEVERAL = 1.5  # flows more than another path has are not one that fills any path
@@ -185,6 +187,37 @@ def uneven(members: Sequence[Member]) -> bool:
     return any(m.sent > LEVEL * even[m.path] and m.gives(0.0) for m in members)
 
 
+def _many(sizes: Sequence[float], excess: float, lacks: Sequence[float], one: float) -> tuple[int, float]:
+    """How many of a path's buckets, in their order, to move to the paths that lack most; and how much more even that is.
+
+    Everything in bytes per second: ``sizes`` is what the buckets send, ``one`` what one sends on average, ``excess`` what
+    is too much for the path. The kernel moves buckets in their order only. So where the first one is too big, and a later
+    one is not, all up to that one go, which is no more even yet (0.0): the path that gets them gives others back in the
+    next step. (0, 0.0) where nothing helps.
+    """
+
+    def better(sent: float, takers: int) -> float:
+        return excess - max(0.0, excess - sent) - max(0.0, sent - sum(lacks[:takers]))
+
+    sums = list(itertools.accumulate(sizes))
+    gains = [better(sent, number) for number, sent in enumerate(sums, start=1)]
+    best = max(gains, default=0.0)
+    if best > GAIN * one:
+        return gains.index(best) + 1, best
+    return next(((n, 0.0) for n, size in enumerate(sizes[:DEEPEST], start=1) if better(size, 1) > GAIN * one), (0, 0.0))
+
+
+@dataclass(frozen=True)
+class _Moved:
+    """Busy buckets that were moved off a path, what it sent before, and all paths together; bytes per second."""
+
+    path: int
+    buckets: tuple[int, ...]
+    sent: float
+    total: float
+    at: float
+
+
 @dataclass
 class _Rest:
     """No more of what was in vain for a while, longer each time that it does not end."""
@@ -211,6 +244,8 @@ class Spread:
     _level_rest: _Rest = field(default_factory=_Rest)
     _forced: tuple[int, int] | None = None  # (from, to) of the last busy bucket that was moved
     _vain: int = 0  # moves for that, one after the other, that brought less than half of what was hoped for
+    _moved: _Moved | None = None  # by the last step for that
+    _sizes: dict[int, float] = field(default_factory=dict)  # bytes per second of buckets that were moved
     _hoped: tuple[float, float] | None = None  # most of a traffic that may still be too much for its path after a move for that
 
     def look(self, members: Sequence[Member], table: Sequence[Bucket], busy: Iterable[int] | None, now: float) -> Step | None:
@@ -270,7 +305,8 @@ class Spread:
         """
         own = {m.path: [b.index for b in table if b.path == m.path and b.index in busy] for m in members}
         limit = max(least, max(m.pressure for m in members if m.gives(least)) - UNEVEN / 2)
-        full = [m for m in members if m.gives(limit) and own[m.path] and len(own[m.path]) + m.shared > 1]
+        several = [m for m in members if m.gives(limit) and own[m.path] and len(own[m.path]) + m.shared > 1]
+        full = [m for m in several if least == FULL or len(own[m.path]) < MANY]
         if not full or not self.idle_timer or self.buckets > MAX_WEIGHT or now < self._rest.until:
             return None
         giver = max(full, key=lambda m: (len(own[m.path]) + m.shared) / m.size)
@@ -297,12 +333,14 @@ class Spread:
     def _level(self, members: Sequence[Member], table: Sequence[Bucket], busy: set[int], now: float) -> Step | None:
         """Move busy buckets off the path that sends most for what it is worth, where it has many, to those that send least.
 
-        A full path holds its flows back, so what it sends says nothing: this is for paths that are not. Flows are taken
-        for equal ones, and none is moved that would only make another path the one that sends most. Where that was
-        wrong, as several moves brought less than half of what was hoped for, they rest.
+        A full path holds its flows back, so what it sends says nothing: this is for paths that are not. What a bucket sends
+        is known once it was moved; before that, buckets are taken for equal ones. None is moved that would only make another
+        path the one that sends most. Where that was wrong, as several moves brought less than half of what was hoped for,
+        they rest.
         """
+        self._learn(members, now)
         if not uneven(members):
-            self._hoped, self._vain = None, 0
+            self._hoped, self._vain, self._sizes = None, 0, {}
             return None
         if not self.idle_timer or self.buckets > MAX_WEIGHT or now < self._level_rest.until:
             return None
@@ -310,24 +348,41 @@ class Spread:
         giver = max((m for m in members if m.gives(0.0)), key=lambda m: m.sent / even[m.path])
         own = [b.index for b in table if b.path == giver.path and b.index in busy]
         one = giver.sent / (len(own) + giver.shared or 1)
-        lacks = {m.path: (even[m.path] - m.sent) / one for m in members}
-        if len(own) < MANY or max(lacks.values()) - lacks[giver.path] < APART:
+        lacks = {m.path: even[m.path] - m.sent for m in members}
+        if len(own) < MANY:
             return None
-        wrong, total = sum(max(0.0, m.sent - even[m.path]) for m in members), sum(m.sent for m in members)
+        wrong, total = sum(max(0.0, -lack) for lack in lacks.values()), sum(m.sent for m in members)
         hoped, self._hoped = self._hoped, None
         if hoped and abs(total / hoped[1] - 1) < SAME:
             self._vain = self._vain + 1 if wrong > hoped[0] else 0
+        takers = {path: lacks[path] for path in sorted(lacks, key=lambda path: -lacks[path]) if lacks[path] > 0}
+        many, better = _many([self._sizes.get(b, one) for b in own[:-1]], -lacks[giver.path], list(takers.values()), one)
         if self._vain == TRIES:
             self._vain = 0
             self._level_rest.begin(now)
             return None
-        many = min(max(1, round(-lacks[giver.path])), len(own) - 1)
-        takers = {path: lack for path, lack in lacks.items() if lack > 0}
-        least = sorted(takers, key=lambda path: -takers[path])[:many]
+        if not many:
+            self._level_rest.until = now + FIRST_REST  # readings differ a little: with one of them, something would seem to help
+            return None
+        least = list(takers)[: many if better else 1]
         step = self._move(giver, {path: takers[path] for path in least}, own[:many], members, table)
         if step and step.force:
-            self._forced, self._hoped = None, (wrong - many * one / 2, total)
+            self._forced, self._moved = None, _Moved(giver.path, tuple(own[:many]), giver.sent, total, now)
+            self._hoped = (wrong - better / 2, total) if better else None
         return step
+
+    def _learn(self, members: Sequence[Member], now: float) -> None:
+        """What the buckets of the last move send: as much as their path sends less, if the traffic is the same."""
+        moved, self._moved = self._moved, None
+        if not moved:
+            return
+        path = next((m for m in members if m.path == moved.path), None)
+        if not path or abs(sum(m.sent for m in members) / moved.total - 1) > SAME or now - moved.at > 2 * PACE:
+            self._sizes = {}
+            return
+        unknown = [bucket for bucket in moved.buckets if bucket not in self._sizes] or moved.buckets
+        left = moved.sent - path.sent - sum(self._sizes[b] for b in moved.buckets if b not in unknown)
+        self._sizes |= dict.fromkeys(unknown, max(0.0, left) / len(unknown))
 
     def _move(
         self, giver: Member, takers: Mapping[int, float], moving: Sequence[int], members: Sequence[Member], table: Sequence[Bucket]
