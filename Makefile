@@ -143,13 +143,14 @@ test-kernels: debs
 	@apt-get -qq install --no-install-recommends --yes cpio kmod qemu-system-x86 >/dev/null
 	@$(PYTHON) -m tests.kernels $(if $(KERNELS),--kernels $(KERNELS)) $(if $(CPUS),--cpus $(CPUS))
 
-# What it compares with: Debian's packages, Go modules and crates at pinned versions, built once.
+BENCH_SELECTION = $(if $(QUICK),--quick) $(if $(SCENARIOS),--scenarios "$(SCENARIOS)") $(if $(SUBJECTS),--subjects "$(SUBJECTS)")
+
+# What these scenarios compare with: Debian's packages, Go modules and crates at pinned versions, built once.
 bench-peers: tools
-	@bench/peers/build build/bench/peers $(if $(QUICK),quick)
+	@needed=$$($(PYTHON) -m bench needed $(BENCH_SELECTION)) && bench/peers/build build/bench/peers $$needed
 
 bench: debs bench-peers
-	@$(PYTHON) -m bench run $(if $(QUICK),--quick) $(if $(NAME),--name $(NAME)) $(if $(SCENARIOS),--scenarios "$(SCENARIOS)") \
-		$(if $(SUBJECTS),--subjects "$(SUBJECTS)") $(if $(ROUNDS),--rounds $(ROUNDS)) $(if $(filter command line environment,$(origin SECONDS)),--seconds $(SECONDS)) \
+	@$(PYTHON) -m bench run $(BENCH_SELECTION) $(if $(NAME),--name $(NAME)) $(if $(ROUNDS),--rounds $(ROUNDS)) $(if $(filter command line environment,$(origin SECONDS)),--seconds $(SECONDS)) \
 		$(if $(ZEROTIER_ONE),--zerotier-one $(ZEROTIER_ONE)) $(DEBS)/*.deb
 	@$(MAKE) --silent bench-report $(if $(NAME),RUN=build/bench/$(NAME))
 
@@ -160,10 +161,9 @@ bench-remote:
 		$(if $(ROUNDS),--rounds $(ROUNDS)) $(if $(filter command line environment,$(origin SECONDS)),--seconds $(SECONDS)) $(REMOTE_ARGS)
 
 ENGINES_RUN := $(or $(NAME),engines-$(shell date +%F))
-bench-engines: debs
-	@$(MAKE) --silent bench-peers QUICK=1
-	@$(PYTHON) -m bench run --name $(ENGINES_RUN) --scenarios throughput,forwarded --subjects "raw,wireguard-go,zerotier,ztnode x 1" \
-		--rounds $(or $(ROUNDS),5) $(if $(ZEROTIER_ONE),--zerotier-one $(ZEROTIER_ONE)) $(DEBS)/*.deb
+bench-engines: BENCH_SELECTION = --scenarios throughput,forwarded --subjects "raw,wireguard-go,zerotier,ztnode x 1"
+bench-engines: debs bench-peers
+	@$(PYTHON) -m bench run $(BENCH_SELECTION) --name $(ENGINES_RUN) --rounds $(or $(ROUNDS),5) $(if $(ZEROTIER_ONE),--zerotier-one $(ZEROTIER_ONE)) $(DEBS)/*.deb
 	@$(PYTHON) -m bench engines build/bench/$(ENGINES_RUN) $(ENGINES_ARGS)
 
 bench-shell bench-probes bench-uplinks: bench-%: debs

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 # verb -> (module with main(arguments) -> exit status, what it does)
 VERBS = {
     "run": ("bench.run", "measure all scenarios, or some, into build/bench/NAME"),
+    "needed": ("bench.needed", "name the programs of others that a run needs"),
     "remote": ("bench.remote.__main__", "measure the link between two real boxes, by ssh"),
     "report": ("bench.report.command", "write the HTML page, summary and plot of a run"),
     "engines": ("bench.engines", "one instance of each engine out of a run, as a table"),

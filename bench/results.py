@@ -87,6 +87,7 @@ class Scenario:
     question: str
     method: str
     rows: tuple[Row, ...] = ()
+    origin: str = ""  # when and on what it was measured, in one sentence, where that is another run than the rest
 
 
 @dataclass(frozen=True)
@@ -121,10 +122,14 @@ def load(path: Path) -> Run:
 
 def save(run: Run, path: Path) -> None:
     """Write a run; a reader sees the old file or the new one, never half of it. Raises :class:`ResultsError`."""
-    text = json.dumps(encode(run), indent=1) + "\n"
     partial = path.with_name(f".{path.name}.partial")
-    partial.write_text(text)
+    partial.write_text(dumps(run))
     os.replace(partial, path)
+
+
+def dumps(run: Run) -> str:
+    """A run as the text of its file. Raises :class:`ResultsError`."""
+    return json.dumps(encode(run), indent=1) + "\n"
 
 
 def encode(run: Run) -> dict[str, Any]:
@@ -132,6 +137,8 @@ def encode(run: Run) -> dict[str, Any]:
     validate(run)
     data = {"format": FORMAT, **dataclasses.asdict(run)}
     for scenario in data["scenarios"]:
+        if not scenario["origin"]:
+            del scenario["origin"]
         for row in scenario["rows"]:
             for name in ("distribution", "timeline", "stacks"):
                 if row[name] is None:

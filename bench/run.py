@@ -43,17 +43,23 @@ def names(text: str) -> list[str]:
     return [word.strip() for word in text.split(",") if word.strip()]
 
 
+def selection() -> argparse.ArgumentParser:
+    """The part of a command line that says what of the benchmark is meant."""
+    made = argparse.ArgumentParser(add_help=False)
+    made.add_argument("--scenarios", type=names, default=[], metavar="NAME,…")
+    made.add_argument("--subjects", type=names, default=[], metavar="NAME,…", help='such as "wireguard-go,ours" or "ztnode x 4"')
+    made.add_argument("--quick", action="store_true", help="a few subjects, one round, short")
+    return made
+
+
 def parser() -> argparse.ArgumentParser:
     """The command line."""
-    made = argparse.ArgumentParser(prog="bench.run", description=__doc__)
+    made = argparse.ArgumentParser(prog="bench.run", description=__doc__, parents=[selection()])
     made.add_argument("debs", type=Path, nargs="+", help="our packages")
     made.add_argument("--directory", type=Path, default=Path("build/bench"))
     made.add_argument("--name", help="of the run; one that is there goes on where it was")
-    made.add_argument("--scenarios", type=names, default=[], metavar="NAME,…")
-    made.add_argument("--subjects", type=names, default=[], metavar="NAME,…", help='such as "wireguard-go,ours" or "ztnode x 4"')
     made.add_argument("--rounds", type=int)
     made.add_argument("--seconds", type=float, help="of one measurement, where its scenario has no time of its own")
-    made.add_argument("--quick", action="store_true", help="a few subjects, one round, short")
     made.add_argument("--zerotier-one", help="path of zerotier-one, where it is not on PATH")
     return made
 

@@ -6,7 +6,7 @@ the addresses of its ends, and takes it away. What this machine does not have ra
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 
 from bench.ends import Site
@@ -28,4 +28,16 @@ PEERS: Mapping[str, Callable[[Site, Mapping[str, Parameter]], AbstractContextMan
     "zerotier": zerotier.single,
     "ztnode": zerotier.ztnode,
     "zerotier-multicore": zerotier.multicore,
+}
+
+# Programs of ``bench/peers/build`` that a kind of subject runs; a kind without an entry runs none of them.
+PROGRAMS: Mapping[str, Sequence[str]] = {
+    "kernel WireGuard": ["wg"],
+    "wireguard-go": ["wg", "wireguard-go"],
+    "wireguard-go (Debian)": ["wg", "wireguard-go-debian"],
+    "boringtun": ["wg", "boringtun"],
+    "OpenVPN": ["openvpn"],
+    "OpenVPN with DCO": ["openvpn"],
+    "Tailscale": ["headscale", "tailscaled", "tailscale"],
+    "Nebula": ["nebula", "nebula-cert"],
 }

@@ -38,7 +38,7 @@ def program(site: Site, name: str) -> str:
         return str(path)
     why = site.peers / f"{name}.why"
     lines = why.read_text().split("\n") if why.exists() else []
-    raise Unavailable(lines[0] if lines and lines[0] else f"{name} was not built: run bench/peers/build {site.peers}")
+    raise Unavailable(lines[0] if lines and lines[0] else f"{name} was not built: run bench/peers/build {site.peers} {name}")
 
 
 def give(place: Place, device: str, address: str, mtu: int = 0) -> None:

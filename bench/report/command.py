@@ -10,11 +10,11 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from bench.report import build, summary
-from bench.results import ResultsError, load
+from bench.report import build, published, summary
+from bench.results import ResultsError, Run, dumps, load
 
 DOCS = Path("docs")
-RESULTS, PLOT = "benchmark-results.md", "images/benchmark.svg"
+RESULTS, DATA, PLOT = "benchmark-results.md", "benchmark-results.json", "images/benchmark.svg"
 PICTURES = {"images/benchmark-phone.png": (390, 1600), "images/benchmark-desktop.png": (1280, 1600)}  # width, height
 
 
@@ -48,10 +48,12 @@ def main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(prog="python3 -m bench report", description="The report of a run: page, summary, plot.")
     parser.add_argument("run", type=Path, help="a run's directory, or its results.json")
     parser.add_argument("--to", type=Path, help="directory to write to (default: report/ beside results.json)")
-    parser.add_argument("--docs", action="store_true", help=f"also write docs/{RESULTS}, its plot and, with chromium, pictures")
+    docs = f"also put its scenarios into docs/{RESULTS}, with the plot and, with chromium, pictures"
+    parser.add_argument("--docs", action="store_true", help=docs)
     options = parser.parse_args(arguments)
     try:
         run = load(options.run)
+        earlier = load(DOCS / DATA) if options.docs and (DOCS / DATA).exists() else None
     except ResultsError as error:
         print(f"bench report: {error}", file=sys.stderr)
         return 1
@@ -67,10 +69,18 @@ def main(arguments: Sequence[str]) -> int:
     if plot:
         print(write(to / "scaling.svg", plot))
     if options.docs:
-        print(write(DOCS / RESULTS, summary.markdown(run, PLOT if plot else None)))
-        if plot:
-            print(write(DOCS / PLOT, plot))
-        if shutil.which("chromium"):
-            for name, size in PICTURES.items():
-                print(picture(to / "index.html", DOCS / name, size))
+        _publish(published.merged(run, earlier), to)
     return 0
+
+
+def _publish(run: Run, to: Path) -> None:
+    """Write what the documentation has of a run."""
+    plot, slim = summary.plot(run), published.slim(run)
+    print(write(DOCS / DATA, dumps(slim)))
+    print(write(DOCS / RESULTS, summary.markdown(slim, PLOT if plot else None)))
+    if plot:
+        print(write(DOCS / PLOT, plot))
+    if shutil.which("chromium"):
+        page = write(to / "published.html", build.page(run))
+        for name, size in PICTURES.items():
+            print(picture(page, DOCS / name, size))

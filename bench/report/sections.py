@@ -37,7 +37,7 @@ def _section(run: Run, scenario: Scenario) -> Section:
         known = commands.setdefault(row.subject, [])
         known += [command for command in row.commands if command not in known]
     return Section(
-        scenario.name, scenario.title, scenario.question, scenario.method, blocks,
+        scenario.name, scenario.title, scenario.question, f"{scenario.method} {scenario.origin}".strip(), blocks,
         [(subject, those) for subject, those in commands.items() if those],
     )  # fmt: skip
 

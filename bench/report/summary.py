@@ -47,7 +47,8 @@ def _scenario(run: Run, name: str) -> list[str]:
     if not scenario or not tables:
         return []
     lines = [line for shown in tables for line in (f"**{shown.caption.replace(words.NARROW, ' ')}**", "", *table(shown), "")]
-    return [f"## {scenario.title}", "", scenario.question, "", *lines, scenario.method, ""]
+    origin = [scenario.origin, ""] if scenario.origin else []
+    return [f"## {scenario.title}", "", scenario.question, "", *origin, *lines, scenario.method, ""]
 
 
 def table(shown: Table) -> list[str]:

@@ -14,7 +14,7 @@ import pytest
 from bench.__main__ import VERBS
 from bench.__main__ import main as bench
 from bench.report import build, command, field, flame, panels, plots, sections, summary, svg, verdict, words
-from bench.results import Machine, Row, Run, Scenario, Settings, decode, save
+from bench.results import Machine, Row, Run, Scenario, Settings, decode, load, save
 
 from tests.bench.synthetic import invented
 
@@ -169,7 +169,43 @@ def test_the_documentation_gets_results_plot_and_pictures(tmp_path: Path, run: R
     monkeypatch.setattr(command, "DOCS", tmp_path / "docs")
     monkeypatch.setattr(command.shutil, "which", lambda _: None)  # a machine without a browser
     assert command.main([str(tmp_path), "--docs"]) == 0
-    assert sorted(one.name for one in (tmp_path / "docs").rglob("*.*")) == ["benchmark-results.md", "benchmark.svg"]
+    written = sorted(one.name for one in (tmp_path / "docs").rglob("*.*"))
+    assert written == ["benchmark-results.json", "benchmark-results.md", "benchmark.svg"]
+
+
+def test_the_documentation_keeps_what_a_later_run_has_not_measured(
+    tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = dataclasses.replace(run, machine=dataclasses.replace(run.machine, cpu="a processor"))
+    later = {
+        "evenness": dataclasses.replace(first, started="2026-11-24T12:00:00+00:00"),
+        "commit": dataclasses.replace(first, started="2026-11-25T12:00:00+00:00"),
+    }
+    monkeypatch.setattr(command, "DOCS", tmp_path / "docs")
+    monkeypatch.setattr(command.shutil, "which", lambda _: None)
+    save(first, tmp_path / "results.json")
+    assert command.main([str(tmp_path), "--docs"]) == 0
+    for name, part in later.items():
+        only = tuple(one for one in part.scenarios if one.name == name)
+        save(dataclasses.replace(part, scenarios=only), tmp_path / "results.json")
+        assert command.main([str(tmp_path), "--docs"]) == 0
+    text = (tmp_path / "docs" / command.RESULTS).read_text()
+    parts = {name: _part(text, first, name) for name in ("commit", "evenness", "forwarded")}
+    assert text.splitlines()[2].endswith("; 25 November 2026.")
+    assert "Measured on" not in parts["commit"]
+    assert "Measured on 24 November 2026: a processor" in parts["evenness"]
+    assert "Measured on 22 November 2026: a processor" in parts["forwarded"]
+    data = load(tmp_path / "docs" / command.DATA)
+    assert {one.name for one in data.scenarios} == {one.name for one in run.scenarios} - {"profile"}
+    rows = [one for scenario in data.scenarios for one in scenario.rows]
+    assert not any(one.timeline or one.stacks for one in rows) and any(one.distribution for one in rows)
+
+
+def _part(text: str, run: Run, name: str) -> str:
+    """The part of the summary on a scenario."""
+    scenario = run.scenario(name)
+    assert scenario
+    return text.partition(f"## {scenario.title}\n")[2].partition("\n## ")[0]
 
 
 def test_every_verb_has_its_module(capsys: pytest.CaptureFixture[str]) -> None:
@@ -194,7 +230,7 @@ def test_the_summary_has_the_figures_of_each_scenario_with_their_spread(run: Run
     for name, metrics in summary.SHOWN.items():
         scenario = run.scenario(name)
         assert scenario
-        part = text.partition(f"## {scenario.title}\n")[2].partition("\n## ")[0].replace(" ", words.NARROW)
+        part = _part(text, run, name).replace(" ", words.NARROW)
         for one in scenario.rows:
             if one.metric in metrics and one.samples:
                 spread = f" ({words.spread(one.samples)})" if len(one.samples) > 1 else ""
