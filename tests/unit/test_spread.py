@@ -44,6 +44,7 @@ class World:
     rtts: tuple[float, ...] = (0.001, 0.001, 0.001, 0.001)  # seconds
     unbalanced_since: float | None = None
     upkeep_at: float | None = None
+    migrated: dict[int, float] = field(default_factory=dict)  # when a bucket was moved
 
     def __post_init__(self) -> None:
         self.weights = Weights(LOOP, self, self.layout, self.apply, self)
@@ -81,7 +82,9 @@ class World:
     # the kernel
 
     def layout(self, _group: int) -> list[Bucket]:
-        return [Bucket(n, path, 0.0 if n in self.flows else 60.0) for n, path in enumerate(self.table)]
+        """Linux tells the time since a bucket was used or moved, whichever was later."""
+        idle = {n: min(60.0, self.now - self.migrated.get(n, 0.0)) for n in range(128) if n not in self.flows}
+        return [Bucket(n, path, idle.get(n, 0.0)) for n, path in enumerate(self.table)]
 
     def apply(self, sentence: str) -> None:
         """A replaced group: the kernel looks at once, and again when buckets that are left may be moved."""
@@ -93,7 +96,7 @@ class World:
         """What nh_res_table_upkeep() of Linux does with the weights, in the order of the buckets.
 
         Busy ones are moved when the table has been unbalanced for FORCED_AFTER, and it looks again no sooner than after
-        half a second (NH_RES_UPKEEP_MIN_INTERVAL).
+        half a second (NH_RES_UPKEEP_MIN_INTERVAL). One that was not used since it was moved is idle for it at once.
         """
         weights = self.weights.of(GROUP.group_id) or dict.fromkeys(PATHS, 32)
         assert sum(weights.values()) == 128 and min(weights.values()) >= 1, weights
@@ -105,6 +108,7 @@ class World:
                 have[path] -= 1
                 have[taker] += 1
                 self.table[number] = taker
+                self.migrated[number] = self.now
         if have == weights:
             self.unbalanced_since = self.upkeep_at = None
         else:

@@ -25,6 +25,7 @@ LEAST = 125_000.0  # bytes per second without which we are not who fills a line
 NEARLY = 0.8  # pressure of a line that carries as much as when it was full, and has no queue
 CALM = 0.7  # below it no path is near its limit
 CALM_TIME = 30.0  # seconds of calm before the spread goes back to its base
+LATE = 0.3  # seconds that a look at the buckets may be old
 PACE = 5.0  # seconds between two steps, so that the effect of one is seen before the next
 PURGE = 1.0  # the same after a step that no flow notices
 STEP = 0.1  # share of its buckets that a full path gives away in one step
@@ -37,6 +38,7 @@ DEEPEST = 4  # busy buckets that go along for the sake of the last of them
 TRIES = 3  # moves in vain until the flows are taken for unequal ones: a bucket may have had several
 MANY = 3  # flows on a path from which they are taken for equal ones
 SEVERAL = 1.5  # flows more than another path has are not one that fills any path
+SHORT_REST = 10.0  # seconds until flows are looked at again where nothing helps
 FIRST_REST, LONGEST_REST = 30.0, 600.0  # seconds in which no busy bucket moves, after moves that were in vain
 SPREAD = 4.0  # bases of two paths differ no more than so many times
 MAX_WEIGHT = 256  # of a member, so only up to as many buckets are weights exactly numbers of buckets
@@ -220,14 +222,22 @@ class _Moved:
 
 @dataclass
 class _Rest:
-    """No more of what was in vain for a while, longer each time that it does not end."""
+    """No more of what was in vain for a while, longer each time that it does not end; traffic may end it (bytes per second)."""
 
     until: float = 0.0
     length: float = FIRST_REST
+    traffic: float = 0.0
 
-    def begin(self, now: float) -> None:
+    def begin(self, now: float, traffic: float = 0.0) -> None:
         self.length = FIRST_REST if now - self.until > LONGEST_REST else min(LONGEST_REST, 2 * self.length)
-        self.until = now + self.length
+        self.until, self.traffic = now + self.length, traffic
+
+    def short(self, now: float, traffic: float) -> None:
+        self.until, self.traffic = now + SHORT_REST, traffic
+
+    def lasts(self, now: float, traffic: float) -> bool:
+        """Whether it does, and the traffic is less than twice what it was, and more than half."""
+        return now < self.until and self.traffic / 2 < traffic < self.traffic * 2
 
 
 @dataclass
@@ -239,6 +249,7 @@ class Spread:
     weights: dict[int, int] = field(default_factory=dict)  # empty: all the same
     _next: float = 0.0
     _calm_since: float | None = None
+    _places: dict[int, tuple[int, float]] = field(default_factory=dict)  # path of each bucket, and since when it was seen there
     _emptied: bool = False  # a path has lost its idle buckets, so new flows would go to the others
     _rest: _Rest = field(default_factory=_Rest)  # of parting
     _level_rest: _Rest = field(default_factory=_Rest)
@@ -256,6 +267,10 @@ class Spread:
         """
         if len(members) < 2:
             return None
+        for bucket in table:
+            path, _since = self._places.setdefault(bucket.index, (bucket.path, -math.inf))
+            if path != bucket.path:
+                self._places[bucket.index] = bucket.path, now
         taker = min(members, key=lambda m: (round(m.pressure, 1), m.sent / m.size))
         if max(m.pressure for m in members) >= CALM:
             self._calm_since = None
@@ -325,7 +340,7 @@ class Spread:
             return None
         # Pressure says who has room, but it rises late and then steeply: all of its difference would be too much.
         many = max(1, min(int((giver.pressure - taker.pressure) / (each + there)), int(even), len(own[giver.path])))
-        step = self._move(giver, {taker.path: 1.0}, own[giver.path][:many], members, table)
+        step = self._move(giver, {taker.path: 1.0}, own[giver.path][:many], members, table, now)
         if step and step.force:
             self._forced, self._hoped = (giver.path, taker.path), None
         return step
@@ -338,11 +353,12 @@ class Spread:
         path the one that sends most. Where that was wrong, as several moves brought less than half of what was hoped for,
         they rest.
         """
-        self._learn(members, now)
+        self._learn(members, table, now)
         if not uneven(members):
             self._hoped, self._vain, self._sizes = None, 0, {}
             return None
-        if not self.idle_timer or self.buckets > MAX_WEIGHT or now < self._level_rest.until:
+        total = sum(m.sent for m in members)
+        if not self.idle_timer or self.buckets > MAX_WEIGHT or self._level_rest.lasts(now, total):
             return None
         even = _evenly(members)
         giver = max((m for m in members if m.gives(0.0)), key=lambda m: m.sent / even[m.path])
@@ -351,27 +367,30 @@ class Spread:
         lacks = {m.path: even[m.path] - m.sent for m in members}
         if len(own) < MANY:
             return None
-        wrong, total = sum(max(0.0, -lack) for lack in lacks.values()), sum(m.sent for m in members)
+        wrong = sum(max(0.0, -lack) for lack in lacks.values())
         hoped, self._hoped = self._hoped, None
         if hoped and abs(total / hoped[1] - 1) < SAME:
             self._vain = self._vain + 1 if wrong > hoped[0] else 0
         takers = {path: lacks[path] for path in sorted(lacks, key=lambda path: -lacks[path]) if lacks[path] > 0}
-        many, better = _many([self._sizes.get(b, one) for b in own[:-1]], -lacks[giver.path], list(takers.values()), one)
+        # One that is alone on a bucket is the smallest seen; where buckets have two on average, one of them may help yet.
+        alone = min((size for size in self._sizes.values() if one / 3 < size < one), default=one)
+        sizes = [self._sizes.get(b, one if n else alone) for n, b in enumerate(own[:-1])]
+        many, better = _many(sizes, -lacks[giver.path], list(takers.values()), one)
         if self._vain == TRIES:
             self._vain = 0
-            self._level_rest.begin(now)
+            self._level_rest.begin(now, total)
             return None
         if not many:
-            self._level_rest.until = now + FIRST_REST  # readings differ a little: with one of them, something would seem to help
+            self._level_rest.short(now, total)  # readings differ a little: with one of them, something would seem to help
             return None
         least = list(takers)[: many if better else 1]
-        step = self._move(giver, {path: takers[path] for path in least}, own[:many], members, table)
+        step = self._move(giver, {path: takers[path] for path in least}, own[:many], members, table, now)
         if step and step.force:
             self._forced, self._moved = None, _Moved(giver.path, tuple(own[:many]), giver.sent, total, now)
             self._hoped = (wrong - better / 2, total) if better else None
         return step
 
-    def _learn(self, members: Sequence[Member], now: float) -> None:
+    def _learn(self, members: Sequence[Member], table: Sequence[Bucket], now: float) -> None:
         """What the buckets of the last move send: as much as their path sends less, if the traffic is the same."""
         moved, self._moved = self._moved, None
         if not moved:
@@ -380,20 +399,31 @@ class Spread:
         if not path or abs(sum(m.sent for m in members) / moved.total - 1) > SAME or now - moved.at > 2 * PACE:
             self._sizes = {}
             return
-        unknown = [bucket for bucket in moved.buckets if bucket not in self._sizes] or moved.buckets
-        left = moved.sent - path.sent - sum(self._sizes[b] for b in moved.buckets if b not in unknown)
-        self._sizes |= dict.fromkeys(unknown, max(0.0, left) / len(unknown))
+        gone = [b.index for b in table if b.index in moved.buckets and b.path != moved.path]
+        if len(gone) < len(moved.buckets):
+            self._hoped = None  # the kernel has found others to move
+        unknown = [bucket for bucket in gone if bucket not in self._sizes] or gone
+        left = moved.sent - path.sent - sum(self._sizes[b] for b in gone if b not in unknown)
+        self._sizes |= dict.fromkeys(unknown, max(0.0, left) / max(1, len(unknown)))
+
+    def _is_idle(self, bucket: Bucket, now: float) -> bool:
+        """Whether the kernel moves it without force: not used for the time of the timer, or not since it was moved.
+
+        The kernel then tells the time since the move. Source: nh_res_bucket_idle_point() of Linux (net/ipv4/nexthop.c).
+        """
+        return bucket.idle >= min(self.idle_timer, now - self._places[bucket.index][1] - LATE)
 
     def _move(
-        self, giver: Member, takers: Mapping[int, float], moving: Sequence[int], members: Sequence[Member], table: Sequence[Bucket]
-    ) -> Step | None:
+        self, giver: Member, takers: Mapping[int, float], moving: Sequence[int], members: Sequence[Member],
+        table: Sequence[Bucket], now: float,
+    ) -> Step | None:  # fmt: skip
         """Move busy buckets of the giver, by their numbers, to other paths, in proportion to ``takers``.
 
         The kernel moves idle buckets first, and then busy ones in their order. So the idle ones of the giver go in a
         step before, and those that are in front of a busy one go along with it. They come back when all is done.
         """
         held = [bucket for bucket in table if bucket.path == giver.path]
-        idle = sum(bucket.idle >= self.idle_timer for bucket in held)
+        idle = sum(self._is_idle(bucket, now) for bucket in held)
         counts = {m.path: sum(b.path == m.path for b in table) for m in members}
         self._emptied = True
         if idle:
