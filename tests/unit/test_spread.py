@@ -272,6 +272,16 @@ def test_flows_that_are_not_alike_are_soon_left_alone() -> None:
     assert len([s for s in world.said if "busy" in s]) <= 40, world.said
 
 
+def test_a_rest_ends_with_the_traffic_that_it_was_for() -> None:
+    """Flows of which one sends half of all rest for a minute more; then some seconds without any, then as much of equal flows."""
+    world = World({**dict.fromkeys(range(1, 128, 3), 0.005), 0: 0.2}).run(200)
+    world.flows = {}
+    world.run(3)
+    world.flows = dict.fromkeys([n for n, path in enumerate(world.table) if path == PATHS[0]][:8], 0.05)
+    world.run(45)
+    assert max(world.wanted().values()) == pytest.approx(0.1), world.said
+
+
 def test_without_pressure_buckets_are_looked_at_rarely_where_no_flow_is_to_be_moved() -> None:
     world = World({3: 0.3})
     looks: list[int] = []

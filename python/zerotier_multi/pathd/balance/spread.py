@@ -26,7 +26,7 @@ NEARLY = 0.8  # pressure of a line that carries as much as when it was full, and
 CALM = 0.7  # below it no path is near its limit
 CALM_TIME = 30.0  # seconds of calm before the spread goes back to its base
 LATE = 0.3  # seconds that a look at the buckets may be old
-PACE = 5.0  # seconds between two steps, so that the effect of one is seen before the next
+PACE = 4.0  # seconds between two steps, so that the effect of one is seen before the next
 PURGE = 1.0  # the same after a step that no flow notices
 STEP = 0.1  # share of its buckets that a full path gives away in one step
 WORK = 0.05  # pressure of the busiest path from which it matters whether the others do as much
@@ -222,22 +222,19 @@ class _Moved:
 
 @dataclass
 class _Rest:
-    """No more of what was in vain for a while, longer each time that it does not end; traffic may end it (bytes per second)."""
+    """No more of what was in vain for a while, longer each time that it does not end."""
 
     until: float = 0.0
     length: float = FIRST_REST
-    traffic: float = 0.0
+    traffic: float | None = None  # bytes per second when it began; None where other traffic does not end it
 
-    def begin(self, now: float, traffic: float = 0.0) -> None:
+    def begin(self, now: float, traffic: float | None = None) -> None:
         self.length = FIRST_REST if now - self.until > LONGEST_REST else min(LONGEST_REST, 2 * self.length)
         self.until, self.traffic = now + self.length, traffic
 
-    def short(self, now: float, traffic: float) -> None:
-        self.until, self.traffic = now + SHORT_REST, traffic
-
-    def lasts(self, now: float, traffic: float) -> bool:
-        """Whether it does, and the traffic is less than twice what it was, and more than half."""
-        return now < self.until and self.traffic / 2 < traffic < self.traffic * 2
+    def outlived(self, traffic: float) -> bool:
+        """Whether the traffic is no more what it was: it has doubled or halved."""
+        return self.traffic is not None and not self.traffic / 2 < traffic < self.traffic * 2
 
 
 @dataclass
@@ -271,6 +268,8 @@ class Spread:
             path, _since = self._places.setdefault(bucket.index, (bucket.path, -math.inf))
             if path != bucket.path:
                 self._places[bucket.index] = bucket.path, now
+        if self._level_rest.outlived(sum(m.sent for m in members)):
+            self._level_rest = _Rest()
         taker = min(members, key=lambda m: (round(m.pressure, 1), m.sent / m.size))
         if max(m.pressure for m in members) >= CALM:
             self._calm_since = None
@@ -358,7 +357,7 @@ class Spread:
             self._hoped, self._vain, self._sizes = None, 0, {}
             return None
         total = sum(m.sent for m in members)
-        if not self.idle_timer or self.buckets > MAX_WEIGHT or self._level_rest.lasts(now, total):
+        if not self.idle_timer or self.buckets > MAX_WEIGHT or now < self._level_rest.until:
             return None
         even = _evenly(members)
         giver = max((m for m in members if m.gives(0.0)), key=lambda m: m.sent / even[m.path])
@@ -381,7 +380,8 @@ class Spread:
             self._level_rest.begin(now, total)
             return None
         if not many:
-            self._level_rest.short(now, total)  # readings differ a little: with one of them, something would seem to help
+            self._level_rest.until = now + SHORT_REST  # readings differ a little: with one of them, something would seem to help
+            self._level_rest.traffic = total
             return None
         least = list(takers)[: many if better else 1]
         step = self._move(giver, {path: takers[path] for path in least}, own[:many], members, table, now)
