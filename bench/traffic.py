@@ -208,9 +208,12 @@ def socket_limits(place: Place) -> list[int]:
         return [int(Path(path).read_text()) for path in paths]
 
 
-def carry(name: str, ends: tuple[End, End], seconds: float, meter: Callable[[], Cost] = _machine, times: int = 1) -> Carried:
+def carry(
+    name: str, ends: tuple[End, End], seconds: float, meter: Callable[[], Cost] = _machine, times: int = 1, mbit: float = 0
+) -> Carried:  # fmt: skip
     """Send one kind of traffic, ``times`` its streams, for so long, and take what it costs meanwhile.
 
+    ``mbit`` is the rate of all streams together; 0 is as fast as possible.
     UDP that may not be lost is sent several times, half as long, and the highest rate that arrives counts.
     """
     kind = scaled(KINDS[name], times)
@@ -218,7 +221,7 @@ def carry(name: str, ends: tuple[End, End], seconds: float, meter: Callable[[], 
         # The default buffer is full after a hundred packets: what is lost then is the receiver's, not the link's.
         kind = replace(kind, buffer=min(BUFFER, *(limit for end in ends for limit in socket_limits(end.place))))
     if kind.loss == 1:
-        return _once(kind, ends, seconds, meter)
+        return _once(kind, ends, seconds, meter, mbit / kind.streams)
     flood = _once(kind, ends, seconds / 2, meter)
     return highest(lambda rate: _once(kind, ends, seconds / 2, meter, rate), flood, kind.loss)
 

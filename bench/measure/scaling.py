@@ -15,53 +15,56 @@ from bench.peers.common import Link
 from bench.results import Parameter
 from bench.traffic import Carried, carry
 
+PACED = "cpu per Gbit of paced traffic"
 TRANSIT = ("10.14.0.1", "10.14.0.2")  # of instance 1
 
 
 def measure(context: Context) -> Iterator[Reading]:
-    """Each budget, over the floating addresses; one instance over its transit addresses too, which is what counts for it."""
+    """Each budget, over the floating addresses; one instance over its transit addresses, and then what the floating ones cost."""
     count = int(context.subject.parameters["instances"])
+    transit = tuple(End(place, address) for place, address in zip(context.site.places, TRANSIT, strict=True))
     with context.link() as link:
+        floating = context.ends(link)
         for budget in context.parameters["budgets"]:
             with limited(link.pids if budget else (), budget):
-                if count == 1:
-                    yield from _both(context, link, budget)
-                else:
-                    carried = _carry(context, link, context.ends(link), context.seconds, count)
-                    yield from _readings(context, link, [carried], _parameters(context, budget))
+                ends = floating if count > 1 else (transit[0], transit[1])
+                carried = carry(context.parameters["traffic"], ends, context.seconds, link.cost, times=count)
+                yield from _readings(context, link, carried, _parameters(context, budget))
+        if count == 1:
+            yield from _floating(context, link, floating, (transit[0], transit[1]))
 
 
-def _carry(context: Context, link: Link, ends: tuple[End, End], seconds: float, count: int) -> Carried:
-    return carry(context.parameters["traffic"], ends, seconds, link.cost, times=count)
+def _floating(context: Context, link: Link, floating: tuple[End, End], transit: tuple[End, End]) -> Iterator[Reading]:
+    """CPU time at a rate that leaves CPUs idle, in short turns with and without the floating address.
 
-
-def _both(context: Context, link: Link, budget: float) -> Iterator[Reading]:
-    """One instance in short turns with and without the floating address: what differs between two of them is not the drift of
-    the machine."""
-    transit = tuple(End(place, address) for place, address in zip(context.site.places, TRANSIT, strict=True))
+    What differs between two turns is not the drift of the machine. With a budget, throughput itself differs by a fifth from turn
+    to turn, whatever the address.
+    """
+    mbit = float(context.parameters["pair_mbit"][context.subject.parameters["engine"]])
     pairs, seconds = int(context.parameters["pairs"]), float(context.parameters["pair_seconds"])
-    floating: list[Carried] = []
-    without: list[Carried] = []
+    costs: dict[bool, list[float]] = {True: [], False: []}
+    commands: tuple[str, ...] = ()
     for number in range(pairs):
-        turns = [(floating, context.ends(link)), (without, (transit[0], transit[1]))]
-        for found, ends in turns if number % 2 else reversed(turns):
-            found.append(_carry(context, link, ends, seconds, 1))
-    yield from _readings(context, link, without, _parameters(context, budget))
-    yield from _readings(context, link, floating, _parameters(context, budget, floating_ip=True))
-    ratios = tuple(over.mbit / plain.mbit for over, plain in zip(floating, without, strict=True))
+        turns = [(True, floating), (False, transit)]
+        for over, ends in turns if number % 2 else reversed(turns):
+            carried = carry(context.parameters["traffic"], ends, seconds, link.cost, mbit=mbit)
+            costs[over].append(carried.cpu_per_gbit)
+            commands = carried.commands
+    parameters: dict[str, Parameter] = {"traffic": context.parameters["traffic"], "mbit": mbit}
+    for over, found in costs.items():
+        more: dict[str, Parameter] = {"floating_ip": True} if over else {}
+        yield Reading({**parameters, **more}, PACED, "CPU s", "lower", statistics.mean(found), (*link.commands, *commands))
+    ratios = tuple(without / over for over, without in zip(costs[True], costs[False], strict=True))
+    yield Reading(parameters, "floating ip to transit", "x", "higher", statistics.mean(ratios), distribution=ratios)
+
+
+def _parameters(context: Context, budget: float) -> dict[str, Parameter]:
+    return {"budget": budget, "traffic": f"{context.parameters['traffic']} per instance"}
+
+
+def _readings(context: Context, link: Link, carried: Carried, parameters: dict[str, Parameter]) -> Iterator[Reading]:
+    yield context.main(carried.mbit, parameters, (*link.commands, *carried.commands))
+    yield Reading(parameters, "cpu per Gbit", "CPU s", "lower", carried.cpu_per_gbit)
     yield Reading(
-        _parameters(context, budget), "floating ip to transit", "x", "higher", statistics.mean(ratios), distribution=ratios
+        parameters, "cores used per instance", "cores", "lower", carried.cost.processes / carried.seconds / len(link.pids)
     )
-
-
-def _parameters(context: Context, budget: float, **more: Parameter) -> dict[str, Parameter]:
-    return {"budget": budget, "traffic": f"{context.parameters['traffic']} per instance", **more}
-
-
-def _readings(context: Context, link: Link, carried: list[Carried], parameters: dict[str, Parameter]) -> Iterator[Reading]:
-    mbit = statistics.mean(one.mbit for one in carried)
-    gbit = sum(one.mbit * one.seconds for one in carried) / 1000
-    yield context.main(mbit, parameters, (*link.commands, *carried[0].commands))
-    yield Reading(parameters, "cpu per Gbit", "CPU s", "lower", sum(one.cost.machine for one in carried) / gbit)
-    used = sum(one.cost.processes for one in carried) / sum(one.seconds for one in carried) / len(link.pids)
-    yield Reading(parameters, "cores used per instance", "cores", "lower", used)

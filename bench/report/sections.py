@@ -186,7 +186,7 @@ def _scaling(run: Run, scenario: Scenario) -> Iterator[Block]:
             "Floating address", ("", "over it", "without it", "cost"),
             [
                 (cost.over.group, [
-                    Cell(f"{cost.over.subject}, {words.percent(float(cost.over.parameters['budget']))} of a core"),
+                    Cell(_paced(cost.over)),
                     Cell(f"{words.number(words.median(cost.over))} {cost.over.unit}"),
                     Cell(f"{words.number(words.median(cost.without))} {cost.without.unit}"), Cell(cost.said),
                 ])
@@ -196,9 +196,15 @@ def _scaling(run: Run, scenario: Scenario) -> Iterator[Block]:
     rest = [
         row
         for row in scenario.rows
-        if (row.metric not in ("throughput", "efficiency", verdict.FLOATING_IP_RATIO) or row.unavailable)
+        if (row.metric not in ("efficiency", verdict.FLOATING_IP_RATIO, *verdict.COSTS) or row.unavailable)
     ]
     yield from _all(scenario, [row for row in rest if not row.parameters.get("floating_ip") or row.unavailable], ids)
+
+
+def _paced(row: Row) -> str:
+    if "mbit" in row.parameters:
+        return f"{row.subject}, {words.number(float(row.parameters['mbit']))}{words.NARROW}Mbit/s"
+    return f"{row.subject}, {words.percent(float(row.parameters['budget']))} of a core"
 
 
 def _scalings(run: Run) -> Iterator[tuple[str, dict[str, dict[int, Row]]]]:

@@ -15,6 +15,7 @@ BUDGET = 0.1  # of a core for each instance, at which efficiency has goals
 EFFICIENCY = {4: 0.95, 8: 0.90}  # at least
 FLOATING_IP = 0.01  # at most, as a share of the throughput
 FLOATING_IP_RATIO = "floating ip to transit"  # a metric
+COSTS = ("throughput", "cpu per Gbit of paced traffic")  # metrics of which it is the ratio; the first one in earlier runs
 FLOWS, PATHS = 64, 4
 EVENNESS = {"static": 1.25, "auto": 1.05}  # largest to mean share, at most
 
@@ -58,7 +59,7 @@ def gains(by_number: dict[int, Row]) -> dict[int, float]:
 
 @dataclass(frozen=True)
 class Cost:
-    """What the floating address costs: the rows over it and without it, and the share lost, with half its 95 % interval."""
+    """What the floating address costs: the rows over it and without it, and its share, with half the 95 % interval."""
 
     over: Row
     without: Row
@@ -82,7 +83,7 @@ def floating_ip(run: Run) -> list[Cost]:
     found = []
     for row in those:
         if row.metric == FLOATING_IP_RATIO and row.distribution:
-            same = [other for other in those if other.metric == "throughput" and _alike(row, other)]
+            same = [other for other in those if other.metric in COSTS and _alike(row, other)]
             over = next((other for other in same if other.parameters.get("floating_ip")), None)
             without = next((other for other in same if not other.parameters.get("floating_ip")), None)
             if over and without:

@@ -307,6 +307,17 @@ def test_the_floating_address_is_compared_with_the_same_without_it() -> None:
     assert uneven.measured.count("(") == 1 and uneven.field == f"18.5{words.NARROW}%"
 
 
+def test_the_cost_of_the_floating_address_is_one_of_cpu_time() -> None:
+    same = {"engine": "ztnode", "instances": 1, "traffic": "tcp-8", "mbit": 800.0}
+    rows = [row("ztnode x 1", 0.25, parameters=same, metric="cpu per Gbit of paced traffic")]
+    rows += [row("ztnode x 1", 0.26, parameters={**same, "floating_ip": True}, metric="cpu per Gbit of paced traffic")]
+    rows += [row("ztnode x 1", 0.96, metric="floating ip to transit", parameters=same, distribution=(0.95, 0.97))]
+    (cost,) = verdict.floating_ip(made_of("scaling", *rows))
+    assert round(cost.share, 3) == 0.04 and cost.at_most(0.01) is False
+    cells = re.findall(r"800.Mbit/s</th><td>([^<]*)</td><td>([^<]*)</td>", build.page(made_of("scaling", *rows)))
+    assert [[value.split()[0] for value in pair] for pair in cells] == [["0.260", "0.250"]]
+
+
 def test_ratios_are_those_of_the_same_traffic() -> None:
     def one(subject: str, group: str, value: float, traffic: str, **more: object) -> Row:
         return row(subject, value, group=group, parameters={"traffic": traffic, **more})
