@@ -25,9 +25,7 @@ def markdown(run: Run, plot: str | None) -> str:
     lines += ["## Goals", "", *table(build.goals(run)), ""]
     ratios = build.ratios(run)
     if ratios:
-        throughput = run.scenario("throughput")
-        origin = [throughput.origin, ""] if throughput and throughput.origin else []
-        lines += [f"## {ratios.caption}", "", *origin, *table(ratios), "", build.RATIOS_NOTE, ""]
+        lines += [f"## {ratios.caption}", "", *table(ratios), "", build.RATIOS_NOTE, ""]
     for name in sections.ORDER:
         lines += _scenario(run, name)
     missing = build.missing(run)

@@ -197,6 +197,9 @@ def headline(run: Run) -> list[str]:
         amount = f"{words.number(words.median(ours.row))}{words.NARROW}{ours.row.unit}"
         tail = f": {' and '.join([', '.join(parts[:-1]), parts[-1]] if len(parts) > 1 else parts)}" if parts else ""
         said.append(f"{words.TRAFFIC[traffic]}: {ours.row.subject} carries {amount}{tail}.")
+    throughput = run.scenario("throughput")
+    if said and throughput and throughput.origin:
+        said.append(f"Throughput between the routers: {throughput.origin[0].lower()}{throughput.origin[1:]}")
     known = [claim for claim in claims(run) if claim.met is not None]
     if known:
         met = sum(bool(claim.met) for claim in known)

@@ -195,6 +195,7 @@ def test_the_documentation_keeps_what_a_later_run_has_not_measured(
     assert "Measured on" not in parts["commit"]
     assert "Measured on 24 November 2026: a processor" in parts["evenness"]
     assert "Measured on 22 November 2026: a processor" in parts["forwarded"]
+    assert "Throughput between the routers: measured on 22 November 2026: a processor" in text.partition("## Goals")[0]
     data = load(tmp_path / "docs" / command.DATA)
     assert {one.name for one in data.scenarios} == {one.name for one in run.scenarios} - {"profile"}
     rows = [one for scenario in data.scenarios for one in scenario.rows]
