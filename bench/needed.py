@@ -10,8 +10,7 @@ import sys
 from collections.abc import Iterable, Sequence
 
 from bench.peers import PROGRAMS
-from bench.plan import Plan, only
-from bench.plan import load as load_plans
+from bench.plan import Plan, selected
 from bench.results import ResultsError
 from bench.run import selection
 from bench.traffic import KINDS
@@ -33,7 +32,7 @@ def main(words: Sequence[str]) -> int:
     """Print them; 1 where the scenarios or subjects do not exist."""
     arguments = argparse.ArgumentParser(prog="bench needed", description=__doc__, parents=[selection()]).parse_args(words)
     try:
-        print("\n".join(programs(only(load_plans(arguments.scenarios, arguments.quick), arguments.subjects))))
+        print("\n".join(programs(selected(arguments.scenarios, arguments.quick, arguments.subjects))))
     except ResultsError as error:
         print(f"bench: {error}", file=sys.stderr)
         return 1

@@ -119,6 +119,16 @@ def only(plans: Iterable[Plan], words: Sequence[str]) -> list[Plan]:
     return [plan for plan in kept if plan.subjects]
 
 
+def selected(names: Iterable[str], quick: bool, words: Sequence[str]) -> list[Plan]:
+    """:func:`load` and :func:`only`. Raises :class:`ResultsError` also for a subject that none of the scenarios has."""
+    plans = load(names, quick)
+    for word in words:
+        if not only(plans, [word]):
+            there = dict.fromkeys(subject.name for plan in plans for subject in plan.subjects)
+            raise ResultsError(f"subject {word} is in none of the chosen scenarios; they have {', '.join(there)}")
+    return only(plans, words)
+
+
 def steps(plans: Sequence[Plan], rounds: int) -> list[Step]:
     """Everything in its order: a scenario after the other, in each of them all subjects in a round before the next round."""
     return [

@@ -29,6 +29,10 @@ SCENARIOS = (
 Parameter = str | int | float | bool
 C = TypeVar("C")
 
+# Metrics by which the report knows what the floating address costs
+FLOATING_IP_RATIO = "floating ip to transit"
+PACED_COST = "cpu per Gbit of paced traffic"
+
 
 class ResultsError(ValueError):
     """Results are not as this format wants them; the text is one sentence with place and value."""
@@ -122,14 +126,10 @@ def load(path: Path) -> Run:
 
 def save(run: Run, path: Path) -> None:
     """Write a run; a reader sees the old file or the new one, never half of it. Raises :class:`ResultsError`."""
+    text = json.dumps(encode(run), indent=1) + "\n"
     partial = path.with_name(f".{path.name}.partial")
-    partial.write_text(dumps(run))
+    partial.write_text(text)
     os.replace(partial, path)
-
-
-def dumps(run: Run) -> str:
-    """A run as the text of its file. Raises :class:`ResultsError`."""
-    return json.dumps(encode(run), indent=1) + "\n"
 
 
 def encode(run: Run) -> dict[str, Any]:

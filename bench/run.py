@@ -24,7 +24,7 @@ from bench.machine import machine, versions
 from bench.measure import MEASURES
 from bench.measure.common import Context, Reading
 from bench.peers.common import Unavailable
-from bench.plan import Step, left, load, only, steps, time_left
+from bench.plan import Step, left, selected, steps, time_left
 from bench.record import add, unavailable, with_plans
 from bench.results import ResultsError, Run, Settings, save
 from bench.results import load as load_run
@@ -155,7 +155,7 @@ def main(words: Sequence[str]) -> int:
     file, log = directory / "results.json", Log(directory / "log")
     try:
         run = begin(arguments, file, stock)
-        plans = only(load(arguments.scenarios, arguments.quick), arguments.subjects)
+        plans = selected(arguments.scenarios, arguments.quick, arguments.subjects)
         if arguments.rounds:  # a number that is asked for counts for all
             plans = [replace(plan, rounds=0) for plan in plans]
         run = with_plans(run, plans)

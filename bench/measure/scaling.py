@@ -7,38 +7,36 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Iterator
+from dataclasses import replace
 
 from bench.budget import limited
 from bench.ends import End
 from bench.measure.common import Context, Reading
 from bench.peers.common import Link
-from bench.results import Parameter
+from bench.results import FLOATING_IP_RATIO, PACED_COST, Parameter
 from bench.traffic import Carried, carry
 
-PACED = "cpu per Gbit of paced traffic"
 TRANSIT = ("10.14.0.1", "10.14.0.2")  # of instance 1
 
 
 def measure(context: Context) -> Iterator[Reading]:
     """Each budget, over the floating addresses; one instance over its transit addresses, and then what the floating ones cost."""
     count = int(context.subject.parameters["instances"])
-    transit = tuple(End(place, address) for place, address in zip(context.site.places, TRANSIT, strict=True))
     with context.link() as link:
-        floating = context.ends(link)
+        floating, transit = context.ends(link), context.ends(replace(link, addresses=TRANSIT))
         for budget in context.parameters["budgets"]:
             with limited(link.pids if budget else (), budget):
-                ends = floating if count > 1 else (transit[0], transit[1])
+                ends = floating if count > 1 else transit
                 carried = carry(context.parameters["traffic"], ends, context.seconds, link.cost, times=count)
                 yield from _readings(context, link, carried, _parameters(context, budget))
         if count == 1:
-            yield from _floating(context, link, floating, (transit[0], transit[1]))
+            yield from _floating(context, link, floating, transit)
 
 
 def _floating(context: Context, link: Link, floating: tuple[End, End], transit: tuple[End, End]) -> Iterator[Reading]:
     """CPU time at a rate that leaves CPUs idle, in short turns with and without the floating address.
 
-    What differs between two turns is not the drift of the machine. With a budget, throughput itself differs by a fifth from turn
-    to turn, whatever the address.
+    What differs between two turns is not the drift of the machine. Throughput with a budget differs too much from turn to turn.
     """
     mbit = float(context.parameters["pair_mbit"][context.subject.parameters["engine"]])
     pairs, seconds = int(context.parameters["pairs"]), float(context.parameters["pair_seconds"])
@@ -53,9 +51,9 @@ def _floating(context: Context, link: Link, floating: tuple[End, End], transit: 
     parameters: dict[str, Parameter] = {"traffic": context.parameters["traffic"], "mbit": mbit}
     for over, found in costs.items():
         more: dict[str, Parameter] = {"floating_ip": True} if over else {}
-        yield Reading({**parameters, **more}, PACED, "CPU s", "lower", statistics.mean(found), (*link.commands, *commands))
+        yield Reading({**parameters, **more}, PACED_COST, "CPU s", "lower", statistics.mean(found), (*link.commands, *commands))
     ratios = tuple(without / over for over, without in zip(costs[True], costs[False], strict=True))
-    yield Reading(parameters, "floating ip to transit", "x", "higher", statistics.mean(ratios), distribution=ratios)
+    yield Reading(parameters, FLOATING_IP_RATIO, "x", "higher", statistics.mean(ratios), distribution=ratios)
 
 
 def _parameters(context: Context, budget: float) -> dict[str, Parameter]:

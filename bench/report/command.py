@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from bench.report import build, published, summary
-from bench.results import ResultsError, Run, dumps, load
+from bench.results import ResultsError, Run, load, save
 
 DOCS = Path("docs")
 RESULTS, DATA, PLOT = "benchmark-results.md", "benchmark-results.json", "images/benchmark.svg"
@@ -76,8 +76,9 @@ def main(arguments: Sequence[str]) -> int:
 def _publish(run: Run, to: Path) -> None:
     """Write what the documentation has of a run."""
     plot, slim = summary.plot(run), published.slim(run)
-    print(write(DOCS / DATA, dumps(slim)))
     print(write(DOCS / RESULTS, summary.markdown(slim, PLOT if plot else None)))
+    save(slim, DOCS / DATA)
+    print(DOCS / DATA)
     if plot:
         print(write(DOCS / PLOT, plot))
     if shutil.which("chromium"):

@@ -12,7 +12,7 @@ from bench import figures
 from bench.report import field, flame, plots, svg, verdict, words
 from bench.report.panels import Panel, panels
 from bench.report.view import Block, Cell, Section, Table, unavailable
-from bench.results import Row, Run, Scenario
+from bench.results import FLOATING_IP_RATIO, Row, Run, Scenario
 
 ORDER = (
     "scaling", "throughput", "forwarded", "latency", "stalls", "evenness", "memory", "transfer-1gb", "commit", "trusted-path", "profile",
@@ -186,7 +186,7 @@ def _scaling(run: Run, scenario: Scenario) -> Iterator[Block]:
             "Floating address", ("", "over it", "without it", "cost"),
             [
                 (cost.over.group, [
-                    Cell(_paced(cost.over)),
+                    Cell(_turns(cost.over)),
                     Cell(f"{words.number(words.median(cost.over))} {cost.over.unit}"),
                     Cell(f"{words.number(words.median(cost.without))} {cost.without.unit}"), Cell(cost.said),
                 ])
@@ -194,14 +194,12 @@ def _scaling(run: Run, scenario: Scenario) -> Iterator[Block]:
             ] + [("field", [Cell("GK41, 1G (field)"), Cell("441 Mbit/s"), Cell("541 Mbit/s"), Cell(words.percent(field.FLOATING_IP_COST))])],
         ))  # fmt: skip
     rest = [
-        row
-        for row in scenario.rows
-        if (row.metric not in ("efficiency", verdict.FLOATING_IP_RATIO, *verdict.COSTS) or row.unavailable)
+        row for row in scenario.rows if (row.metric not in ("efficiency", FLOATING_IP_RATIO, *verdict.COSTS) or row.unavailable)
     ]
     yield from _all(scenario, [row for row in rest if not row.parameters.get("floating_ip") or row.unavailable], ids)
 
 
-def _paced(row: Row) -> str:
+def _turns(row: Row) -> str:
     if "mbit" in row.parameters:
         return f"{row.subject}, {words.number(float(row.parameters['mbit']))}{words.NARROW}Mbit/s"
     return f"{row.subject}, {words.percent(float(row.parameters['budget']))} of a core"

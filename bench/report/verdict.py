@@ -9,13 +9,12 @@ from dataclasses import dataclass
 
 from bench import figures
 from bench.report import field, words
-from bench.results import Row, Run
+from bench.results import FLOATING_IP_RATIO, PACED_COST, Row, Run
 
 BUDGET = 0.1  # of a core for each instance, at which efficiency has goals
 EFFICIENCY = {4: 0.95, 8: 0.90}  # at least
 FLOATING_IP = 0.01  # at most, as a share of the throughput
-FLOATING_IP_RATIO = "floating ip to transit"  # a metric
-COSTS = ("throughput", "cpu per Gbit of paced traffic")  # metrics of which it is the ratio; the first one in earlier runs
+COSTS = ("throughput", PACED_COST)  # metrics of which FLOATING_IP_RATIO is the ratio; the first one in earlier runs
 FLOWS, PATHS = 64, 4
 EVENNESS = {"static": 1.25, "auto": 1.05}  # largest to mean share, at most
 

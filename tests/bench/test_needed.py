@@ -30,6 +30,9 @@ def test_it_prints_them(capsys):
     assert capsys.readouterr().out == "openvpn\n"
     assert needed.main(["--scenarios", "evennes"]) == 1
     assert "there is no scenario evennes" in capsys.readouterr().err
+    assert needed.main(["--scenarios", "evenness", "--subjects", "ztnod"]) == 1
+    expected = "bench: subject ztnod is in none of the chosen scenarios; they have ztnode x 4\n"
+    assert capsys.readouterr() == ("", expected)
 
 
 def test_nothing_is_built_that_is_not_named(tmp_path):

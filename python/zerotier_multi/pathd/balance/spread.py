@@ -226,11 +226,17 @@ class _Rest:
 
     until: float = 0.0
     length: float = FIRST_REST
+    vain_until: float = 0.0  # end of the last one after moves in vain
     traffic: float | None = None  # bytes per second when it began; None where other traffic does not end it
 
     def begin(self, now: float, traffic: float | None = None) -> None:
-        self.length = FIRST_REST if now - self.until > LONGEST_REST else min(LONGEST_REST, 2 * self.length)
-        self.until, self.traffic = now + self.length, traffic
+        self.length = FIRST_REST if now - self.vain_until > LONGEST_REST else min(LONGEST_REST, 2 * self.length)
+        self.until = self.vain_until = now + self.length
+        self.traffic = traffic
+
+    def short(self, now: float, traffic: float) -> None:
+        """Readings differ a little: looked at each second, with one of them something would seem to help."""
+        self.until, self.traffic = now + SHORT_REST, traffic
 
     def outlived(self, traffic: float) -> bool:
         """Whether the traffic is no more what it was: it has doubled or halved."""
@@ -370,18 +376,17 @@ class Spread:
         hoped, self._hoped = self._hoped, None
         if hoped and abs(total / hoped[1] - 1) < SAME:
             self._vain = self._vain + 1 if wrong > hoped[0] else 0
+        if self._vain == TRIES:
+            self._vain = 0
+            self._level_rest.begin(now, total)
+            return None
         takers = {path: lacks[path] for path in sorted(lacks, key=lambda path: -lacks[path]) if lacks[path] > 0}
         # One that is alone on a bucket is the smallest seen; where buckets have two on average, one of them may help yet.
         alone = min((size for size in self._sizes.values() if one / 3 < size < one), default=one)
         sizes = [self._sizes.get(b, one if n else alone) for n, b in enumerate(own[:-1])]
         many, better = _many(sizes, -lacks[giver.path], list(takers.values()), one)
-        if self._vain == TRIES:
-            self._vain = 0
-            self._level_rest.begin(now, total)
-            return None
         if not many:
-            self._level_rest.until = now + SHORT_REST  # readings differ a little: with one of them, something would seem to help
-            self._level_rest.traffic = total
+            self._level_rest.short(now, total)
             return None
         least = list(takers)[: many if better else 1]
         step = self._move(giver, {path: takers[path] for path in least}, own[:many], members, table, now)
