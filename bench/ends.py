@@ -88,15 +88,20 @@ class Site:
         return self.near.underlay4, self.far.underlay4
 
     def pids(self, names: Iterable[str]) -> list[int]:
-        """Processes of some programs in the networks of both routers, by the host's numbers, in the order of their start."""
-        wanted, found = tuple(names), []
+        """Processes of some programs in the networks of both routers, by the host's numbers, in the order of their start.
+
+        A name is that of a program's file, or of the module that a Python runs.
+        """
+        wanted, found = set(names), []
         for router in self.routers:
             for pid in run(["ip", "netns", "pids", router.namespace], check=False).stdout.split():
+                process = Path("/proc", pid)
                 try:
-                    program = Path(os.readlink(f"/proc/{pid}/exe")).name
-                except OSError:
+                    program, words = os.readlink(process / "exe"), (process / "cmdline").read_text().split("\0")
+                except OSError:  # it has ended
                     continue
-                if program in wanted:
+                module = words[words.index("-m") + 1] if "-m" in words[:-1] else ""
+                if wanted & {Path(program).name, module}:
                     found.append(int(pid))
         return found
 

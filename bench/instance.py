@@ -60,7 +60,8 @@ def joined(
                 (home / "devicemap").write_text(f"{NETWORK}={DEVICE}\n")
                 own_settings = {"primaryPort": PORT, "allowSecondaryPort": False, "portMappingEnabled": False, **(settings or {})}
                 (home / "local.conf").write_text(json.dumps({"settings": own_settings, "physical": physical or {}}))
-                command = ["ip", "netns", "exec", spaces[own], engine, "-U", f"-p{PORT}", str(home)]
+                inside = ["ip", "netns", "exec", spaces[own], "setpriv", "--pdeathsig", "KILL"]
+                command = [*inside, engine, "-U", f"-p{PORT}", str(home)]
                 none = subprocess.DEVNULL
                 processes.append(subprocess.Popen(command, stdin=none, stdout=none, stderr=none))
                 commands.append(f"{Path(engine).name} -U -p{PORT} HOME")

@@ -15,6 +15,7 @@ ZT = "set interfaces zerotier zt0"
 TRANSIT = "10.14.0.0/26"  # room for 16 instances
 DEVICE = "zt0"
 ENGINES = ("ztnode", "zerotier-one")
+DAEMON = "zerotier_multi.pathd"
 
 
 def lines(parameters: Mapping[str, Parameter]) -> str:
@@ -47,7 +48,10 @@ def link(site: Site, parameters: Mapping[str, Parameter], lans: tuple[Lan, Lan] 
         wait_paths(site.routers, count, timeout=40)
         for router, other in ((near, far), (far, near)):
             reach(router, loopback(router), loopback(other))
-        yield Link((loopback(near), loopback(far)), tuple(site.pids(ENGINES)), tuple(text[near.name].splitlines()), DEVICE)
+        yield Link(
+            (loopback(near), loopback(far)), tuple(site.pids(ENGINES)), tuple(site.pids([DAEMON])),
+            tuple(text[near.name].splitlines()), DEVICE,
+        )  # fmt: skip
     finally:
         for router in site.routers:
             router.configure("delete interfaces zerotier")

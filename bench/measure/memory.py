@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 
-from bench.ends import available, cost, pss
+from bench.ends import available, pss
 from bench.measure.common import Context, Reading
 from bench.traffic import KINDS, Senders
 
@@ -18,11 +18,11 @@ def measure(context: Context) -> Iterator[Reading]:
             parameters = {"load": load}
             senders = Senders(KINDS[load], *context.ends(link), context.seconds + 1) if load != "idle" else None
             try:
-                before, begin = cost(link.pids), time.monotonic()
+                before, begin = link.cost(), time.monotonic()
                 time.sleep(context.seconds)  # the length of the measurement
-                spent, seconds = cost(link.pids).since(before), time.monotonic() - begin
+                spent, seconds = link.cost().since(before), time.monotonic() - begin
                 lost = at_rest - available()
-                size = pss(link.pids)
+                size = pss(link.processes)
                 if senders:
                     senders.end()
             finally:

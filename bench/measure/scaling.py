@@ -1,4 +1,4 @@
-"""Throughput of N instances that each have a fixed share of a core, and what the floating address costs.
+"""Throughput of N instances that each have a fixed share of a core, and what the loopback address costs.
 
 A small machine has few cores, but with a tenth of a core each it has room for eight instances at both ends.
 """
@@ -8,9 +8,10 @@ from __future__ import annotations
 import statistics
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 
 from bench.budget import limited
-from bench.ends import End
+from bench.ends import End, cost
 from bench.measure.common import Context, Reading
 from bench.peers.common import Link
 from bench.results import FLOATING_IP_RATIO, PACED_COST, Parameter
@@ -20,21 +21,21 @@ TRANSIT = ("10.14.0.1", "10.14.0.2")  # of instance 1
 
 
 def measure(context: Context) -> Iterator[Reading]:
-    """Each budget, over the floating addresses; one instance over its transit addresses, and then what the floating ones cost."""
+    """Each budget, over the loopback addresses; one instance over its transit addresses, and then what the loopback ones cost."""
     count = int(context.subject.parameters["instances"])
     with context.link() as link:
-        floating, transit = context.ends(link), context.ends(replace(link, addresses=TRANSIT))
+        loopback, transit = context.ends(link), context.ends(replace(link, addresses=TRANSIT))
         for budget in context.parameters["budgets"]:
             with limited(link.pids if budget else (), budget):
-                ends = floating if count > 1 else transit
-                carried = carry(context.parameters["traffic"], ends, context.seconds, link.cost, times=count)
+                ends = loopback if count > 1 else transit
+                carried = carry(context.parameters["traffic"], ends, context.seconds, partial(cost, link.pids), times=count)
                 yield from _readings(context, link, carried, _parameters(context, budget))
         if count == 1:
-            yield from _floating(context, link, floating, transit)
+            yield from _loopback(context, link, loopback, transit)
 
 
-def _floating(context: Context, link: Link, floating: tuple[End, End], transit: tuple[End, End]) -> Iterator[Reading]:
-    """CPU time at a rate that leaves CPUs idle, in short turns with and without the floating address.
+def _loopback(context: Context, link: Link, loopback: tuple[End, End], transit: tuple[End, End]) -> Iterator[Reading]:
+    """CPU time at a rate that leaves CPUs idle, in short turns with and without the loopback address.
 
     What differs between two turns is not the drift of the machine. Throughput with a budget differs too much from turn to turn.
     """
@@ -43,7 +44,7 @@ def _floating(context: Context, link: Link, floating: tuple[End, End], transit: 
     costs: dict[bool, list[float]] = {True: [], False: []}
     commands: tuple[str, ...] = ()
     for number in range(pairs):
-        turns = [(True, floating), (False, transit)]
+        turns = [(True, loopback), (False, transit)]
         for over, ends in turns if number % 2 else reversed(turns):
             carried = carry(context.parameters["traffic"], ends, seconds, link.cost, mbit=mbit)
             costs[over].append(carried.cpu_per_gbit)
@@ -53,7 +54,7 @@ def _floating(context: Context, link: Link, floating: tuple[End, End], transit: 
         more: dict[str, Parameter] = {"floating_ip": True} if over else {}
         yield Reading({**parameters, **more}, PACED_COST, "CPU s", "lower", statistics.mean(found), (*link.commands, *commands))
     ratios = tuple(without / over for over, without in zip(costs[True], costs[False], strict=True))
-    yield Reading(parameters, FLOATING_IP_RATIO, "x", "higher", statistics.mean(ratios), distribution=ratios)
+    yield Reading(parameters, FLOATING_IP_RATIO, "x", "higher", statistics.geometric_mean(ratios), distribution=ratios)
 
 
 def _parameters(context: Context, budget: float) -> dict[str, Parameter]:

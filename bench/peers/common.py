@@ -21,24 +21,30 @@ class Link:
     """A link that carries traffic: its addresses, its processes by the host's numbers, how it was made, and its devices."""
 
     addresses: tuple[str, str]
-    pids: tuple[int, ...] = ()
+    pids: tuple[int, ...] = ()  # of what carries the traffic
+    others: tuple[int, ...] = ()  # of what else the subject cannot do without
     commands: tuple[str, ...] = ()
     device: str = ""  # what leads to the other end; empty where routes do that already
     meter: Callable[[], Cost] | None = None  # of processes that are not on this machine
 
+    @property
+    def processes(self) -> tuple[int, ...]:
+        """All of the subject's."""
+        return self.pids + self.others
+
     def cost(self) -> Cost:
-        """What was used so far. A process that has ended raises :class:`LabError`."""
-        return self.meter() if self.meter else cost(self.pids)
+        """What was used so far, by all of them. A process that has ended raises :class:`LabError`."""
+        return self.meter() if self.meter else cost(self.processes)
 
 
-def program(site: Site, name: str) -> str:
+def program(peers: Path, name: str) -> str:
     """Path of a peer's program in the directory of peers. Raises :class:`Unavailable` with what building it said."""
-    path = site.peers / "bin" / name
+    path = peers / "bin" / name
     if path.exists():
         return str(path)
-    why = site.peers / f"{name}.why"
+    why = peers / f"{name}.why"
     lines = why.read_text().split("\n") if why.exists() else []
-    raise Unavailable(lines[0] if lines and lines[0] else f"{name} was not built: run bench/peers/build {site.peers} {name}")
+    raise Unavailable(lines[0] if lines and lines[0] else f"{name} was not built: run bench/peers/build {peers} {name}")
 
 
 def give(place: Place, device: str, address: str, mtu: int = 0) -> None:

@@ -44,7 +44,7 @@ def settings(own: int, underlay: tuple[str, str], directory: str) -> dict[str, A
 @contextmanager
 def link(site: Site, _parameters: Mapping[str, Parameter]) -> Iterator[Link]:
     """Two processes with certificates of one authority."""
-    path, cert = program(site, "nebula"), program(site, "nebula-cert")
+    path, cert = program(site.peers, "nebula"), program(site.peers, "nebula-cert")
     started: list[subprocess.Popen[str]] = []
     with tempfile.TemporaryDirectory() as directory:
         authority = ["-ca-crt", f"{directory}/ca.crt", "-ca-key", f"{directory}/ca.key"]
@@ -59,7 +59,7 @@ def link(site: Site, _parameters: Mapping[str, Parameter]) -> Iterator[Link]:
                 started.append(place.popen([path, "-config", str(file)]))
                 wait(lambda p=place: exists(p, DEVICE), timeout=15, what="device of Nebula")
             reached(site.places[0], ADDRESSES[1], "Nebula", timeout=30)
-            yield Link(ADDRESSES, tuple(p.pid for p in started), ("nebula -config FILE",), DEVICE)
+            yield Link(ADDRESSES, tuple(p.pid for p in started), commands=("nebula -config FILE",), device=DEVICE)
         finally:
             for process in started:
                 stop(process)

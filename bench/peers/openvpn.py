@@ -45,7 +45,7 @@ def with_dco(site: Site, _parameters: Mapping[str, Parameter]) -> Iterator[Link]
 
 @contextmanager
 def _link(site: Site, options: list[str]) -> Iterator[Link]:
-    path = program(site, "openvpn")
+    path = program(site.peers, "openvpn")
     started: list[subprocess.Popen[str]] = []
     with tempfile.TemporaryDirectory() as directory:
         prints = [_certificate(Path(directory), name) for name in ("near", "far")]
@@ -59,7 +59,9 @@ def _link(site: Site, options: list[str]) -> Iterator[Link]:
             for place in site.places:
                 wait(lambda p=place: exists(p, DEVICE), timeout=15, what="device of OpenVPN")
             reached(site.places[0], ADDRESSES[1], "OpenVPN", timeout=30)
-            yield Link(ADDRESSES, tuple(p.pid for p in started), (f"openvpn {' '.join([*OPTIONS, *options])} …",), DEVICE)
+            yield Link(
+                ADDRESSES, tuple(p.pid for p in started), commands=(f"openvpn {' '.join([*OPTIONS, *options])} …",), device=DEVICE
+            )
         finally:
             for process in started:
                 stop(process)

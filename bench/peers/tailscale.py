@@ -47,7 +47,7 @@ def relays(address: str) -> str:
 @contextmanager
 def link(site: Site, _parameters: Mapping[str, Parameter]) -> Iterator[Link]:
     """Two daemons; the control server is at the far end and costs nothing once they know each other."""
-    headscale, daemon, client = (program(site, name) for name in ("headscale", "tailscaled", "tailscale"))
+    headscale, daemon, client = (program(site.peers, name) for name in ("headscale", "tailscaled", "tailscale"))
     started: list[subprocess.Popen[str]] = []
     with tempfile.TemporaryDirectory() as directory:
         try:

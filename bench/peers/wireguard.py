@@ -21,7 +21,7 @@ def _key(wg: str) -> tuple[str, str]:
 
 
 def _configure(site: Site, devices: tuple[str, str]) -> None:
-    wg = program(site, "wg")
+    wg = program(site.peers, "wg")
     keys = [_key(wg) for _ in devices]
     for own, (place, device) in enumerate(zip(site.places, devices, strict=True)):
         peer = ["peer", keys[1 - own][1], "allowed-ips", "0.0.0.0/0", "endpoint", f"{site.underlay[1 - own]}:{PORT}"]
@@ -52,7 +52,7 @@ def user_space(name: str, options: Sequence[str]) -> Callable[[Site, Mapping[str
 
     @contextmanager
     def link(site: Site, _parameters: Mapping[str, Parameter]) -> Iterator[Link]:
-        path = program(site, name)
+        path = program(site.peers, name)
         devices = (f"wg{os.getpid() % 10000}a", f"wg{os.getpid() % 10000}b")
         started: list[subprocess.Popen[str]] = []
         try:
@@ -60,7 +60,7 @@ def user_space(name: str, options: Sequence[str]) -> Callable[[Site, Mapping[str
                 started.append(_start(place, [path, *options, device], device))
             _configure(site, devices)
             pids = tuple(process.pid for process in started)
-            yield Link(ADDRESSES, pids, (f"{name} {' '.join(options)} DEVICE",), "")
+            yield Link(ADDRESSES, pids, commands=(f"{name} {' '.join(options)} DEVICE",))
         finally:
             for process in started:
                 stop(process)

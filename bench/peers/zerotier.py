@@ -52,4 +52,4 @@ def _link(site: Site, engine: str, settings: Mapping[str, object], parameters: M
     spaces = (site.near.namespace, site.far.namespace)
     with joined(engine, spaces, site.underlay, settings, physical) as commands:
         conf = f"local.conf: {dict(settings)} {physical}"
-        yield Link(ADDRESSES, tuple(site.pids([Path(engine).name])), (*commands[:1], conf), DEVICE)
+        yield Link(ADDRESSES, tuple(site.pids([Path(engine).name])), commands=(*commands[:1], conf), device=DEVICE)

@@ -23,6 +23,7 @@ from bench.results import Machine
 from lab.process import LabError
 
 PYTHON = "/usr/bin/python3"
+DAEMON = 0  # the number of zerotier-pathd among the instances
 
 # Runs a program until it ends or the connection does: without it a server would outlive the run that it was started for.
 _WATCH = """
@@ -55,6 +56,8 @@ plan = next((p for p in published_plans() if p.bundle == bundle), None)
 if plan is None:
     sys.exit(f"interfaces zerotier {bundle} is not configured")
 pids = pids_of(plan)
+daemon = int(out("systemctl", "show", "--property=MainPID", "--value", "zerotier-pathd") or 0)
+processes = pids | ({0: daemon} if daemon else {})
 def say(data):
     print(json.dumps(data), flush=True)
 def facts():
@@ -72,8 +75,8 @@ def facts():
     })
 facts()
 for _ in sys.stdin:
-    seen = look(pids)
-    rollups = [Path(f"/proc/{pid}/smaps_rollup").read_text() for pid in pids.values()]
+    seen = look(processes)
+    rollups = [Path(f"/proc/{pid}/smaps_rollup").read_text() for pid in processes.values()]
     say({
         "machine": sum(seen.busy.values()),
         "instances": {k: sum(threads.values()) for k, threads in seen.instances.items()},
@@ -116,7 +119,7 @@ def place(host: str, shell: str = "ssh -o BatchMode=yes", controls: Path | None 
 
 @dataclass(frozen=True)
 class Spent:
-    """CPU seconds so far, of the machine and of each instance, and the memory of all instances, MB."""
+    """CPU seconds so far, of the machine and of each instance, with zerotier-pathd as number 0, and the memory of these, MB."""
 
     machine: float
     instances: Mapping[int, float]

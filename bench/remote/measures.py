@@ -14,7 +14,7 @@ from bench.measure import latency, load
 from bench.measure.common import Context, Reading
 from bench.peers.common import Link, Unavailable
 from bench.plan import Step, Subject
-from bench.remote.box import Box, cost
+from bench.remote.box import DAEMON, Box, cost
 from bench.results import Parameter
 from bench.traffic import KINDS, Senders, carry
 
@@ -102,7 +102,7 @@ def link_of(pair: Pair, subject: Subject) -> Link:
         return Link(first, meter=partial(cost, pair.boxes, ()))
     used = sorted(pair.ways)[: int(subject.parameters.get("instances", 1))]
     commands = (f"paths of instances {', '.join(map(str, used))} of {pair.near.bundle} as it is configured",)
-    return Link(first, tuple(used), commands, pair.near.bundle, partial(cost, pair.boxes, used))
+    return Link(first, tuple(used), commands=commands, device=pair.near.bundle, meter=partial(cost, pair.boxes, [DAEMON, *used]))
 
 
 def addresses(pair: Pair, subject: Subject) -> list[tuple[str, str]]:
@@ -126,7 +126,7 @@ def addresses(pair: Pair, subject: Subject) -> list[tuple[str, str]]:
 
 
 def memory(context: Context) -> Iterator[Reading]:
-    """PSS of the instances of both, and CPU seconds per minute of these and of the machines, idle and under load."""
+    """PSS of the instances and of zerotier-pathd at both, CPU seconds per minute of these and of the machines, idle and under load."""
     assert isinstance(context, RemoteContext)
     pair = context.pair
     with context.link() as link:
@@ -156,10 +156,11 @@ def _per_minute(parameters: Mapping[str, Parameter], spent: Cost, seconds: float
 def scaling(context: Context) -> Iterator[Reading]:
     """Whole cores (budget 0): the paths of N instances, without a limit."""
     traffic = str(context.parameters["traffic"])
+    assert isinstance(context, RemoteContext)
     with context.link() as link:
         parameters: dict[str, Parameter] = {"budget": 0, "traffic": f"{traffic} per instance"}
         times = int(context.subject.parameters["instances"])
-        carried = carry(traffic, context.ends(link), context.seconds, link.cost, times)
+        carried = carry(traffic, context.ends(link), context.seconds, partial(cost, context.pair.boxes, link.pids), times)
         yield context.main(carried.mbit, parameters, (*link.commands, *carried.commands))
         yield Reading(parameters, "cpu per Gbit", "CPU s", "lower", carried.cpu_per_gbit)
         used = carried.cost.processes / carried.seconds / len(link.pids) / 2
