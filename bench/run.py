@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import argparse
 import datetime
+import math
 import os
 import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
+import traceback
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -23,10 +25,11 @@ from bench.ends import Site
 from bench.machine import machine, versions
 from bench.measure import MEASURES
 from bench.measure.common import Context, Reading
-from bench.peers.common import Unavailable
-from bench.plan import Step, left, selected, steps, time_left
+from bench.peers import PROGRAMS
+from bench.peers.common import Unavailable, program
+from bench.plan import Plan, Step, Subject, left, selected, steps, time_left
 from bench.record import add, unavailable, with_plans
-from bench.results import ResultsError, Run, Settings, save
+from bench.results import Machine, ResultsError, Run, Settings, save
 from bench.results import load as load_run
 from lab import Lab
 from lab.process import LabError
@@ -43,25 +46,51 @@ def names(text: str) -> list[str]:
     return [word.strip() for word in text.split(",") if word.strip()]
 
 
-def selection() -> argparse.ArgumentParser:
-    """The part of a command line that says what of the benchmark is meant."""
+def chosen() -> argparse.ArgumentParser:
+    """The part of a command line that says which scenarios are meant."""
     made = argparse.ArgumentParser(add_help=False)
     made.add_argument("--scenarios", type=names, default=[], metavar="NAME,…")
-    made.add_argument("--subjects", type=names, default=[], metavar="NAME,…", help='such as "wireguard-go,ours" or "ztnode x 4"')
     made.add_argument("--quick", action="store_true", help="a few subjects, one round, short")
+    return made
+
+
+def selection() -> argparse.ArgumentParser:
+    """The part of a command line that says what of the benchmark is meant."""
+    made = argparse.ArgumentParser(add_help=False, parents=[chosen()])
+    made.add_argument("--subjects", type=names, default=[], metavar="NAME,…", help='such as "wireguard-go,ours" or "ztnode x 4"')
+    return made
+
+
+def place_and_time() -> argparse.ArgumentParser:
+    """The part of a command line that says where a run is kept, and how long it measures."""
+    made = argparse.ArgumentParser(add_help=False)
+    made.add_argument("--directory", type=Path, default=Path("build/bench"))
+    made.add_argument("--name", help="of the run; one that is there goes on where it was")
+    made.add_argument("--rounds", type=positive)
+    made.add_argument("--seconds", type=float, help="of one measurement, where its scenario has no time of its own")
     return made
 
 
 def parser() -> argparse.ArgumentParser:
     """The command line."""
-    made = argparse.ArgumentParser(prog="bench.run", description=__doc__, parents=[selection()])
+    made = argparse.ArgumentParser(prog="bench.run", description=__doc__, parents=[selection(), place_and_time()])
     made.add_argument("debs", type=Path, nargs="+", help="our packages")
-    made.add_argument("--directory", type=Path, default=Path("build/bench"))
-    made.add_argument("--name", help="of the run; one that is there goes on where it was")
-    made.add_argument("--rounds", type=int)
-    made.add_argument("--seconds", type=float, help="of one measurement, where its scenario has no time of its own")
-    made.add_argument("--zerotier-one", help="path of zerotier-one, where it is not on PATH")
+    made.add_argument("--zerotier-one", type=executable, help="path of zerotier-one, where it is not on PATH")
     return made
+
+
+def positive(text: str) -> int:
+    """A number of rounds."""
+    if (number := int(text)) < 1:
+        raise argparse.ArgumentTypeError(f"{number} is no number of rounds; give 1 or more")
+    return number
+
+
+def executable(text: str) -> str:
+    """The path of a program that is there."""
+    if not (os.path.isfile(text) and os.access(text, os.X_OK)):
+        raise argparse.ArgumentTypeError(f"{text} is no program; give the path of a zerotier-one")
+    return text
 
 
 class Log:
@@ -90,17 +119,28 @@ def take(site: Site, step: Step, seconds: float) -> list[Reading]:
 
 
 def attempt(take: Take, step: Step, seconds: float, log: Log) -> list[Reading]:
-    """All readings of a step, again when it fails; what cannot be had, and what keeps failing, is a reading that says why."""
+    """All readings of a step, again when it fails; what keeps failing is a reading that says why. Raises :class:`Unavailable`.
+
+    Whatever goes wrong with one subject, the run of hours goes on.
+    """
     why = ""
     for _ in range(TRIES):
         try:
-            return take(step, seconds)
-        except Unavailable as reason:
-            return [unavailable(step.plan, str(reason))]
-        except (LabError, OSError, subprocess.SubprocessError, ValueError) as error:
+            return [_finite(reading) for reading in take(step, seconds)]
+        except Unavailable:
+            raise
+        except (LabError, OSError, subprocess.SubprocessError) as error:
             why = f"it failed: {error}"
-            log(f"  {why}")
+        except Exception as error:  # a fault of a measurement
+            why = f"it failed: {type(error).__name__}: {error}"
+            log(traceback.format_exc())
+        log(f"  {why}")
     return [unavailable(step.plan, why)]
+
+
+def _finite(reading: Reading) -> Reading:
+    """The reading; one that is no number has failed."""
+    return reading if math.isfinite(reading.value) else replace(reading, value=0.0, failed=f"{reading.metric} is not a number")
 
 
 def shown(readings: Sequence[Reading], metric: str) -> str:
@@ -112,28 +152,31 @@ def shown(readings: Sequence[Reading], metric: str) -> str:
 def carry_out(todo: Sequence[Step], run: Run, take: Take, file: Path, log: Log) -> Run:
     """Do all steps, and save after each."""
     took: dict[tuple[str, str], float] = {}
-    gone: set[tuple[str, str]] = set()  # subjects that cannot be had: asked once
+    gone: list[tuple[str, Subject]] = []  # cannot be had: asked once
     for number, step in enumerate(todo, start=1):
-        key = (step.plan.name, step.subject.name)
-        if key in gone:
+        if (step.plan.name, step.subject) in gone:
             continue
         log(progress(number, len(todo), step, time_left(todo[number - 1 :], took, GUESS)))
         begin = time.monotonic()
-        readings = attempt(take, step, run.settings.seconds, log)
+        try:
+            readings = attempt(take, step, run.settings.seconds, log)
+        except Unavailable as reason:
+            readings = [unavailable(step.plan, str(reason))]
+            gone.append((step.plan.name, step.subject))
         took[step.plan.name, step.subject.kind] = time.monotonic() - begin
         log(f"  {shown(readings, step.plan.metric)}")
-        if all(reading.failed for reading in readings):
-            gone.add(key)
         run = add(run, step.plan, step.subject, readings)
         save(run, file)
     return run
 
 
-def begin(arguments: argparse.Namespace, file: Path, stock: str | None) -> Run:
-    """The run that goes on, or a new one. Raises :class:`ResultsError` when what is there cannot be gone on with."""
+def begin(arguments: argparse.Namespace, file: Path, here: Machine, programs: Mapping[str, str]) -> Run:
+    """The run that goes on, or a new one, on ``here`` with these versions; ``arguments`` are those of :func:`place_and_time`.
+
+    Raises :class:`ResultsError` when what is there cannot be gone on with: samples of one row must compare.
+    """
     rounds, seconds = DEFAULTS[arguments.quick]
     settings = Settings(arguments.rounds or rounds, arguments.seconds or seconds, arguments.quick)
-    here, programs = machine(), versions(arguments.directory / "peers", stock, arguments.debs)
     if not file.exists():
         started = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
         return Run(here, started, programs, settings)
@@ -142,7 +185,26 @@ def begin(arguments: argparse.Namespace, file: Path, stock: str | None) -> Run:
         raise ResultsError(f"{file} is of another machine or kernel; choose another NAME")
     if run.settings.quick != settings.quick:
         raise ResultsError(f"{file} is {'a quick run' if run.settings.quick else 'no quick run'}; choose another NAME")
-    return replace(run, versions=programs, settings=replace(run.settings, rounds=settings.rounds))
+    if arguments.seconds and arguments.seconds != run.settings.seconds:
+        raise ResultsError(f"{file} has measurements of {run.settings.seconds:g} s; choose another NAME, or leave SECONDS out")
+    for name, version in programs.items():
+        if run.versions.get(name, version) != version:
+            raise ResultsError(f"{file} was measured with {name} {run.versions[name]}, and {version} is here; choose another NAME")
+    return replace(run, versions={**run.versions, **programs}, settings=replace(run.settings, rounds=settings.rounds))
+
+
+def missing(plans: Sequence[Plan], site_programs: Path, stock: str | None) -> Iterator[str]:
+    """What will not be measured for want of a program, before hours are spent on the rest: a sentence for each."""
+    kinds = dict.fromkeys(subject.kind for plan in plans for subject in plan.subjects)
+    engines = {subject.parameters.get("engine") for plan in plans for subject in plan.subjects}
+    if not stock and ({"zerotier", "zerotier-multicore"} & {*kinds} or "zerotier-one" in engines):
+        yield "zerotier-one is not on PATH, so nothing is compared with ZeroTier; name it: make bench ZEROTIER_ONE=/path/zerotier-one"
+    for kind in kinds:
+        try:
+            for name in PROGRAMS.get(kind, ()):
+                program(site_programs, name)
+        except Unavailable as reason:
+            yield f"{kind} is not measured: {reason}"
 
 
 def main(words: Sequence[str]) -> int:
@@ -154,18 +216,21 @@ def main(words: Sequence[str]) -> int:
     directory.mkdir(parents=True, exist_ok=True)
     file, log = directory / "results.json", Log(directory / "log")
     try:
-        run = begin(arguments, file, stock)
+        peers = arguments.directory / "peers"
+        run = begin(arguments, file, machine(), versions(peers, stock, arguments.debs))
         plans = selected(arguments.scenarios, arguments.quick, arguments.subjects)
         if arguments.rounds:  # a number that is asked for counts for all
             plans = [replace(plan, rounds=0) for plan in plans]
         run = with_plans(run, plans)
         todo = left(steps(plans, run.settings.rounds), run)
         log(f"{len(todo)} steps into {file}")
+        for sentence in missing(plans, peers, stock):
+            log(sentence)
         if todo:
             programs = {"/usr/sbin/zerotier-one": Path(stock)} if stock else {}
             with Lab(arguments.debs, programs=programs) as lab:
                 near, far = lab.add_routers(["R1", "R2"])
-                site = Site(lab, near, far, (arguments.directory / "peers").absolute(), stock and os.path.abspath(stock))
+                site = Site(lab, near, far, peers.absolute(), stock and os.path.abspath(stock))
                 run = carry_out(todo, run, partial(take, site), file, log)
         save(run, file)
     except (ResultsError, LabError) as error:

@@ -21,25 +21,18 @@ from bench.plan import Plan, Subject, left, load, steps
 from bench.record import with_plans
 from bench.remote.box import Box, place
 from bench.remote.measures import WHY_NOT, Pair, pair, take
-from bench.results import ResultsError, Run, Settings, save
-from bench.results import load as load_run
-from bench.run import DEFAULTS, Log, carry_out, names
+from bench.results import ResultsError, save
+from bench.run import Log, begin, carry_out, chosen, place_and_time
 from lab.process import LabError
 
 
 def parser() -> argparse.ArgumentParser:
     """The command line."""
-    made = argparse.ArgumentParser(prog="bench.remote", description=__doc__)
+    made = argparse.ArgumentParser(prog="bench.remote", description=__doc__, parents=[chosen(), place_and_time()])
     made.add_argument(
         "hosts", nargs="+", metavar="HOST", help="the far box, or the near one and the far one; localhost is this machine"
     )
     made.add_argument("--bundle", default="zt0", help="the same at both; zt0 where it is not said")
-    made.add_argument("--directory", type=Path, default=Path("build/bench"))
-    made.add_argument("--name", help="of the run; one that is there goes on where it was")
-    made.add_argument("--scenarios", type=names, default=[], metavar="NAME,…")
-    made.add_argument("--rounds", type=int)
-    made.add_argument("--seconds", type=float, help="of one measurement, where its scenario has no time of its own")
-    made.add_argument("--quick", action="store_true", help="a few subjects, one round, short")
     made.add_argument("--raw-link", action="store_true", help="measure the underlay too: iperf3 listens there meanwhile")
     made.add_argument("--shell", default="ssh -o BatchMode=yes", help="what takes a host and a command line, as ssh does")
     return made
@@ -58,17 +51,11 @@ def fitted(plans: Sequence[Plan], found: Pair) -> list[Plan]:
     return made
 
 
-def begin(found: Pair, settings: Settings, file: Path) -> Run:
-    """The run that goes on, or a new one. Raises :class:`ResultsError` when what is there is of other boxes."""
+def programs(found: Pair) -> dict[str, str]:
+    """Versions of what is measured; the far box is told as one of them."""
     far = found.far.machine
-    programs = {**found.near.facts["packages"], "iperf3": found.near.facts["iperf3"].split()[1]}
-    programs["far box"] = f"{far.cpu}, {far.cores} cores, Linux {far.kernel}"
-    if not file.exists():
-        return Run(found.near.machine, datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"), programs, settings)
-    run = load_run(file)
-    if run.machine != found.near.machine or run.versions.get("far box") != programs["far box"]:
-        raise ResultsError(f"{file} is of other boxes; choose another --name")
-    return replace(run, versions=programs, settings=replace(run.settings, rounds=settings.rounds))
+    iperf3 = found.near.facts["iperf3"].split()[1]
+    return {**found.near.facts["packages"], "iperf3": iperf3, "far box": f"{far.cpu}, {far.cores} cores, Linux {far.kernel}"}
 
 
 def measured(boxes: tuple[Box, Box], arguments: argparse.Namespace) -> Path:
@@ -78,8 +65,7 @@ def measured(boxes: tuple[Box, Box], arguments: argparse.Namespace) -> Path:
     directory: Path = arguments.directory / name
     directory.mkdir(parents=True, exist_ok=True)
     file, log = directory / "results.json", Log(directory / "log")
-    rounds, seconds = DEFAULTS[arguments.quick]
-    run = begin(found, Settings(arguments.rounds or rounds, arguments.seconds or seconds, arguments.quick), file)
+    run = begin(arguments, file, found.near.machine, programs(found))
     plans = fitted(load(arguments.scenarios, arguments.quick), found)
     if arguments.rounds:
         plans = [replace(plan, rounds=0) for plan in plans]

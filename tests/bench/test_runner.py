@@ -14,10 +14,12 @@ import pytest
 from bench.ends import Site
 from bench.measure.latency import ping
 from bench.measure.load import send
+from bench.peers.common import Unavailable
 from bench.plan import left, parse, steps
 from bench.record import with_plans
-from bench.results import Machine, Run, Settings, load, save
-from bench.run import Log, carry_out, take
+from bench.measure.common import Reading
+from bench.results import Machine, ResultsError, Run, Settings, load, save
+from bench.run import Log, begin, carry_out, missing, parser, take
 from bench.ends import End
 from lab import Lab, Router
 from lab.process import run
@@ -109,3 +111,66 @@ def test_a_file_and_echoes_between_the_ends(site):
     assert sent == 20
     assert 0 < len(times) <= 20
     assert not run(["ip", "netns", "pids", site.near.namespace]).stdout.split()
+
+
+MACHINE = Machine("cpu", 2, (), "6.1", 1, "")
+
+
+def test_one_faulty_subject_neither_ends_the_run_nor_takes_its_namesakes_with_it(tmp_path):
+    """Two subjects are called ztnode x 4: one cannot be had, the other fails in its first round."""
+    text = SCENARIO.replace('{ kind = "Nebula" }', '{ kind = "ours", instances = 4, uplinks = [1, 2] }')
+    plan, asked = parse("throughput", text), []
+
+    def faulty(step, _seconds):
+        asked.append((step.subject.parameters.get("uplinks"), step.round))
+        if step.subject.parameters.get("uplinks") == 1:
+            raise Unavailable("one uplink is too few")
+        if step.subject.parameters.get("uplinks") == 2 and step.round == 0:
+            raise KeyError("zt0")
+        return [Reading({}, plan.metric, plan.unit, plan.better, float("nan") if step.round else 1.0)]
+
+    run_ = with_plans(Run(MACHINE, "2026-11-22T17:00:00+00:00", {}, Settings(2, 0.2, False)), [plan])
+    done = carry_out(steps([plan], rounds=2), run_, faulty, tmp_path / "results.json", Log(tmp_path / "log"))
+    assert asked == [(None, 0), (1, 0), (2, 0), (2, 0), (None, 1), (2, 1)]
+    rows = done.scenario("throughput").rows
+    assert [(row.parameters.get("uplinks"), row.unavailable) for row in rows if row.unavailable] == [
+        (1, "one uplink is too few"), (2, "it failed: KeyError: 'zt0'"),
+    ]  # fmt: skip
+    assert [row.samples for row in rows if row.subject == "raw link"] == [(1.0,)]
+    assert "KeyError" in (tmp_path / "log").read_text() and load(tmp_path / "results.json") == done
+
+
+def test_samples_that_do_not_compare_are_not_put_into_one_row(tmp_path):
+    file = tmp_path / "results.json"
+
+    def go_on(*words, machine=MACHINE, programs=None):
+        return begin(parser().parse_args([*words, "a.deb"]), file, machine, programs or {"ztnode": "0.2.0"})
+
+    save(go_on("--seconds", "2"), file)
+    assert go_on().settings.seconds == 2 and go_on("--rounds", "5").settings.rounds == 5
+    assert go_on(programs={"nebula": "1.9"}).versions == {"ztnode": "0.2.0", "nebula": "1.9"}
+    for words, more, why in (
+        (["--seconds", "4"], {}, "has measurements of 2 s; choose another NAME, or leave SECONDS out"),
+        (["--quick"], {}, "is no quick run; choose another NAME"),
+        ([], {"programs": {"ztnode": "0.3.0"}}, "was measured with ztnode 0.2.0, and 0.3.0 is here; choose another NAME"),
+        ([], {"machine": Machine("cpu", 4, (), "6.1", 1, "")}, "is of another machine or kernel"),
+    ):
+        with pytest.raises(ResultsError, match=why):
+            go_on(*words, **more)
+
+
+def test_what_cannot_be_measured_is_told_before_hours_are_spent(tmp_path):
+    plan = parse("throughput", SCENARIO.replace('{ kind = "raw" }', '{ kind = "zerotier" }'))
+    said = list(missing([plan], tmp_path, None))
+    assert said[0].startswith("zerotier-one is not on PATH") and "ZEROTIER_ONE=" in said[0]
+    assert said[1].startswith("Nebula is not measured: nebula was not built") and len(said) == 2
+    assert len(list(missing([plan], tmp_path, "/usr/sbin/zerotier-one"))) == 1
+
+
+@pytest.mark.parametrize(("words", "why"), [
+    (["--rounds", "0"], "0 is no number of rounds; give 1 or more"), (["--zerotier-one", "/nowhere"], "/nowhere is no program"),
+])  # fmt: skip
+def test_wrong_words_are_refused_at_once(words, why, capsys):
+    with pytest.raises(SystemExit):
+        parser().parse_args([*words, "a.deb"])
+    assert why in capsys.readouterr().err
