@@ -29,7 +29,7 @@ SCENARIOS = (
 Parameter = str | int | float | bool
 C = TypeVar("C")
 
-# Metrics by which the report knows what the floating address costs
+# Metrics by which the report knows what the loopback address (the "floating IP" of the field) costs
 FLOATING_IP_RATIO = "floating ip to transit"
 PACED_COST = "cpu per Gbit of paced traffic"
 

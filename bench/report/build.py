@@ -18,8 +18,13 @@ from bench.results import Row, Run, encode
 HERE = Path(__file__).parent
 SYNTHETIC = "SYNTHETIC"  # what the machine of an invented run is called
 RATIOS_NOTE = (
-    "Medians over the rounds; below each: to one ZeroTier (×ZT), and the share of the raw link. "
-    "All of it from the same run, so that both sides had the same machine and the same minute."
+    "Medians over the rounds; beside each: the ratio to one ZeroTier (×ZT), and the share of the raw link, of the same run. "
+    "A flood is sent as fast as the sender can, and what arrives counts: sender, receiver and subject share the cores, so it also starves the "
+    "subject."
+)
+NAMES_NOTE = (
+    "ZeroTier x 1 is zerotier-one by itself; ztnode x N and zerotier-one x N are this product with N instances of that engine. "
+    "The field: lev-0.com, February 2024, N containers with ZeroTier on VyOS."
 )
 METHOD = (
     "Subjects take turns: one round measures each of them once, then the next round begins, so that a disturbance hits all. "

@@ -26,7 +26,7 @@ MS01 = Curve(
 GK41 = Curve("GK41, 4 cores, 2.5G (field)", {1: 393, 2: 1020, 3: 1450, 4: 1930})
 CURVES = (MS01, GK41)
 
-# The same with one instance, on a GK41 with 1G: 541 Mbit/s between the members, 441 between the floating addresses.
+# The same with one instance, on a GK41 with 1G: 541 Mbit/s between the members, 441 between the loopback ("floating") addresses.
 FLOATING_IP_COST = 1 - 441 / 541
 
 # What is shown besides: title, source, headers, rows. Empty: not published.

@@ -16,11 +16,17 @@ def merged(run: Run, earlier: Run | None) -> Run:
     if not earlier:
         return replace(run, scenarios=own)
     names = {scenario.name for scenario in own}
-    return replace(run, scenarios=own + tuple(_of(one, earlier) for one in earlier.scenarios if one.name not in names))
+    kept = tuple(_of(one, earlier, run) for one in earlier.scenarios if one.name not in names)
+    return replace(run, scenarios=own + kept, versions={**earlier.versions, **run.versions})
 
 
-def _of(scenario: Scenario, run: Run) -> Scenario:
-    return replace(scenario, origin=scenario.origin or f"Measured on {build.day(run)}: {build.machine_line(run)}.")
+def _of(scenario: Scenario, run: Run, later: Run) -> Scenario:
+    """A scenario of an earlier run, with its date, its machine, and the versions that a later run has others of."""
+    if scenario.origin:
+        return scenario
+    other = [f"{name} {of}" for name, of in sorted(run.versions.items()) if later.versions.get(name, of) != of]
+    with_versions = f"; {', '.join(other)}" if other else ""
+    return replace(scenario, origin=f"Measured on {build.day(run)}: {build.machine_line(run)}{with_versions}.")
 
 
 def slim(run: Run) -> Run:

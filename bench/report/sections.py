@@ -182,8 +182,8 @@ def _scaling(run: Run, scenario: Scenario) -> Iterator[Block]:
         yield Block(title, _inline(scaling_plot(by_engine), next(ids), title, table), table, note)
     costs = verdict.floating_ip(run)
     if costs:
-        yield Block("What the floating address costs", "", Table(
-            "Floating address", ("", "over it", "without it", "cost"),
+        yield Block("What the loopback address costs, in CPU time", "", Table(
+            "Loopback address", ("", "over it", "without it", "cost"),
             [
                 (cost.over.group, [
                     Cell(_turns(cost.over)),

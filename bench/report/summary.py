@@ -22,7 +22,7 @@ def markdown(run: Run, plot: str | None) -> str:
     lines += [sentence for line in verdict.headline(run) for sentence in (line, "")]
     if plot:
         lines += [f"![Throughput by number of instances, beside what the field measured]({plot})", ""]
-    lines += ["## Goals", "", *table(build.goals(run)), ""]
+    lines += [build.NAMES_NOTE, "", "## Goals", "", *table(build.goals(run)), ""]
     ratios = build.ratios(run)
     if ratios:
         lines += [f"## {ratios.caption}", "", *table(ratios), "", build.RATIOS_NOTE, ""]

@@ -13,7 +13,7 @@ from bench.results import FLOATING_IP_RATIO, PACED_COST, Row, Run
 
 BUDGET = 0.1  # of a core for each instance, at which efficiency has goals
 EFFICIENCY = {4: 0.95, 8: 0.90}  # at least
-FLOATING_IP = 0.01  # at most, as a share of the throughput
+FLOATING_IP = 0.01  # at most, as a share of CPU time
 COSTS = ("throughput", PACED_COST)  # metrics of which FLOATING_IP_RATIO is the ratio; the first one in earlier runs
 FLOWS, PATHS = 64, 4
 EVENNESS = {"static": 1.25, "auto": 1.05}  # largest to mean share, at most
@@ -58,7 +58,7 @@ def gains(by_number: dict[int, Row]) -> dict[int, float]:
 
 @dataclass(frozen=True)
 class Cost:
-    """What the floating address costs: the rows over it and without it, and its share, with half the 95 % interval."""
+    """What the loopback address costs: the rows over it and without it, and its share, with half the 95 % interval."""
 
     over: Row
     without: Row
@@ -77,7 +77,7 @@ class Cost:
 
 
 def floating_ip(run: Run) -> list[Cost]:
-    """By pairs of turns, one with the floating address and one without."""
+    """By pairs of turns, one with the loopback address and one without; the mean of the logarithms of their ratios."""
     those = [row for row in rows(run, "scaling") if row.samples]
     found = []
     for row in those:
@@ -86,12 +86,14 @@ def floating_ip(run: Run) -> list[Cost]:
             over = next((other for other in same if other.parameters.get("floating_ip")), None)
             without = next((other for other in same if not other.parameters.get("floating_ip")), None)
             if over and without:
-                found.append(Cost(over, without, 1 - statistics.mean(row.distribution), figures.interval(row.distribution)))
+                logarithms = [math.log(ratio) for ratio in row.distribution]
+                ratio = math.exp(statistics.mean(logarithms))
+                found.append(Cost(over, without, 1 - ratio, ratio * figures.interval(logarithms)))
     return found
 
 
 def _alike(one: Row, other: Row) -> bool:
-    """Whether two rows have the same subject and parameters, but for the floating address."""
+    """Whether two rows have the same subject and parameters, but for the loopback address."""
     first, second = ({k: v for k, v in row.parameters.items() if k != "floating_ip"} for row in (one, other))
     return one.subject == other.subject and first == second
 
@@ -116,9 +118,9 @@ def claims(run: Run) -> list[Claim]:
     costs = [cost for cost in floating_ip(run) if cost.over.parameters.get("budget", BUDGET) == BUDGET]
     kept = [cost.at_most(FLOATING_IP) for cost in costs]
     found.append(Claim(
-        "what the floating address costs", f"at most {words.percent(FLOATING_IP)}",
+        "what the loopback address costs (CPU time)", f"at most {words.percent(FLOATING_IP)}",
         ", ".join(f"{cost.said} ({cost.over.subject})" for cost in costs),
-        False if False in kept else None if None in kept or not kept else True, words.percent(field.FLOATING_IP_COST),
+        False if False in kept else None if None in kept or not kept else True, f"{words.percent(field.FLOATING_IP_COST)} (throughput)",
         "the turns differ too much to tell" if kept else _why(rows(run, "scaling")),
     ))  # fmt: skip
     for weights, most in EVENNESS.items():

@@ -15,8 +15,8 @@ TRAFFIC = {
     "tcp-16": "TCP, 16 streams",
     "tcp-64": "TCP, 64 streams",
     "tcp-bidir": "TCP, both ways at once",
-    "udp-1200": "UDP, 1200 bytes",
-    "udp-64": "UDP, 64 bytes",
+    "udp-1200": "UDP flood, 1200 bytes",
+    "udp-64": "UDP flood, 64 bytes",
     "udp-1200 lossless": "UDP, 1200 bytes, at most 0.5 % lost",
     "tcp-16 iperf2": "TCP, 16 streams by iperf 2",
 }

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from bench.__main__ import VERBS
 from bench.__main__ import main as bench
-from bench.report import build, command, field, flame, panels, plots, sections, summary, svg, verdict, words
+from bench.report import build, command, field, flame, panels, plots, published, sections, summary, svg, verdict, words
 from bench.results import Machine, Row, Run, Scenario, Settings, decode, load, save
 
 from tests.bench.synthetic import invented
@@ -273,6 +273,26 @@ def test_the_readme_has_the_figures_of_the_published_run() -> None:
     assert len(shown) > 3 and shown == {number: measured[number] for number in shown}
 
 
+def test_a_later_run_replaces_its_scenarios_and_the_others_say_what_they_were_measured_with() -> None:
+    first = dataclasses.replace(
+        made_of("throughput", row("ztnode x 1", 1.0)),
+        started="2026-11-22T17:00:00+00:00",
+        versions={"ztnode": "0.1", "nebula": "1.9"},
+    )
+    first = dataclasses.replace(
+        first, scenarios=(*first.scenarios, *made_of("latency", row("ztnode x 1", 1.0, metric="latency")).scenarios)
+    )
+    later = dataclasses.replace(
+        made_of("throughput", row("a", 2.0)), started="2026-11-24T17:00:00+00:00", versions={"ztnode": "0.2"}
+    )
+    found = published.merged(later, first)
+    throughput, latency = found.scenario("throughput"), found.scenario("latency")
+    assert throughput and latency and throughput.rows[0].samples == (2.0,) and not throughput.origin
+    assert latency.origin.startswith("Measured on 22 November 2026: ") and latency.origin.endswith("; ztnode 0.1.")
+    assert found.versions == {"ztnode": "0.2", "nebula": "1.9"}
+    assert published.merged(later, found).scenario("latency") == latency
+
+
 # -- what it says
 
 
@@ -289,7 +309,7 @@ def test_a_goal_is_met_missed_or_not_measured() -> None:
     assert verdict.claims(broken)[0].why == "no cgroups here"
 
 
-def test_the_floating_address_is_compared_with_the_same_without_it() -> None:
+def test_the_loopback_address_is_compared_with_the_same_without_it() -> None:
     def made(turns: Sequence[float]) -> Run:
         rows = []
         for budget, ratios in ((0.1, turns), (0.05, (1.0, 1.0))):
@@ -299,16 +319,16 @@ def test_the_floating_address_is_compared_with_the_same_without_it() -> None:
         return made_of("scaling", *rows)
 
     def goal(turns: Sequence[float]) -> verdict.Claim:
-        return next(claim for claim in verdict.claims(made(turns)) if "floating" in claim.what)
+        return next(claim for claim in verdict.claims(made(turns)) if "loopback" in claim.what)
 
     assert [round(cost.share, 3) for cost in verdict.floating_ip(made((0.96, 0.98)))] == [0.03, 0.0]
     assert goal((0.97, 0.97)).met is False and goal((0.995, 0.995)).met is True
     uneven = goal((0.9, 1.1, 0.9, 1.1))
     assert uneven.met is None and "differ" in uneven.why and f"± 11.3{words.NARROW}%" in uneven.measured
-    assert uneven.measured.count("(") == 1 and uneven.field == f"18.5{words.NARROW}%"
+    assert uneven.measured.count("(") == 1 and uneven.field == f"18.5{words.NARROW}% (throughput)"
 
 
-def test_the_cost_of_the_floating_address_is_one_of_cpu_time() -> None:
+def test_the_cost_of_the_loopback_address_is_one_of_cpu_time() -> None:
     same = {"engine": "ztnode", "instances": 1, "traffic": "tcp-8", "mbit": 800.0}
     rows = [row("ztnode x 1", 0.25, parameters=same, metric="cpu per Gbit of paced traffic")]
     rows += [row("ztnode x 1", 0.26, parameters={**same, "floating_ip": True}, metric="cpu per Gbit of paced traffic")]
@@ -366,7 +386,7 @@ def test_panels_split_by_condition_and_run_along_numbers() -> None:
     ]
     assert [(panel.title, len(panel.rows)) for panel in panels.panels(rows)] == [
         ("Throughput: TCP, 1 stream", 2),
-        ("Throughput: UDP, 64 bytes", 1),
+        ("Throughput: UDP flood, 64 bytes", 1),
     ]
     same = {"instances": 1, "remotes": 1}
     along = panels.panels(
@@ -394,7 +414,7 @@ def test_what_is_unavailable_everywhere_is_in_every_panel_and_makes_none() -> No
     assert [[one.subject for one in panel.rows] for panel in found] == [["a", "b", "c"], ["a", "b"]]
     assert [[one.subject for one in panel.rows] for panel in panels.panels(rows[2:])] == [["b"]]
     ratios = build.ratios(made_of("throughput", *rows))
-    assert ratios is not None and ratios.headers == ("", "TCP, 1 stream", "UDP, 64 bytes")
+    assert ratios is not None and ratios.headers == ("", "TCP, 1 stream", "UDP flood, 64 bytes")
     assert build.ratios(made_of("throughput", *rows[2:])) is not None
 
 
