@@ -262,7 +262,7 @@ def _transits(reader: _Reader) -> tuple[Transit, ...]:
 
 
 def _remote_instance(reader: _Reader, invited: InvitedInstance | None) -> RemoteInstance:
-    """What is configured goes before what an invite says."""
+    """What is configured overrides what an invite says."""
     endpoints = reader.many("endpoint", any_endpoint) or (invited.endpoints if invited else ())
     return RemoteInstance(
         identity=reader.one("identity", PublicIdentity.parse) or (invited.identity if invited else None),

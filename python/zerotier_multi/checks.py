@@ -179,7 +179,9 @@ def _site(bundle: Bundle, remote: Remote, where: str, sites: dict[int, str]) -> 
     if site == bundle.site:
         yield Problem(at, "is the site of this router; set the number of the remote")
     elif site in sites:
-        yield Problem(at, f"is also the site of remote {sites[site]}; give each router its own number")
+        yield Problem(
+            at, f"is also the site of remote {sites[site]}; give each router its own number, or delete one of the two names"
+        )
     sites.setdefault(site, remote.name)
     for transit in bundle.transits:
         if site > transit.sites:

@@ -148,7 +148,7 @@ def _instance(bundle: Bundle, number: int, engine: str, cpus: tuple[int, ...]) -
 
 
 def _settings(bundle: Bundle, number: int) -> tuple[SettingPlan, ...]:
-    """Of ``local.conf``; what an instance has of its own goes before the bundle's."""
+    """Of ``local.conf``; what an instance has of its own overrides the bundle's."""
     given = {s.key: s.for_instance(number) for s in bundle.settings}
     given |= {s.key: s.value for s in bundle.override(number).settings}
     return tuple(SettingPlan(key, value) for key, value in given.items())

@@ -3,7 +3,7 @@
 To add one:
 
 1. Write its node into ``interface-definitions/interfaces_zerotier.xml.in``, with its range, message and help; below
-   ``instance`` too where it may differ for one instance (what stands there goes before the bundle's). Type and range are
+   ``instance`` too where it may differ for one instance (a value there overrides the bundle's). Type and range are
    taken from there: a node without a value is a boolean, one with a numeric range a number, one with several values a
    list, any other a text.
 2. Add a row here: its CLI path, its key, whether the engines take it while they run, and why ztnode cannot do it, if so.
