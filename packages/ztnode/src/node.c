@@ -210,11 +210,12 @@ int node_run(struct node *node, int stop) {
 	if (pthread_create(&node->receiver, NULL, receive, node) != 0) return 1;
 	struct pollfd polls[3] = {
 		{.fd = node->host.wake, .events = POLLIN}, {.fd = node->netlink, .events = POLLIN}, {.fd = stop, .events = POLLIN}};
-	int64_t looked = 0;
+	int64_t looked = 0, seen = 0;
 	while (!node->stop) {
 		int64_t now = now_ms();
 		shortcut_change_begin();
-		if (node->deadline <= now) ZT_Node_processBackgroundTasks(node->core, NULL, now, &node->deadline);
+		if (is_due(node->deadline, seen, now)) ZT_Node_processBackgroundTasks(node->core, NULL, now, &node->deadline);
+		seen = now;
 		bool event = polls[1].revents && drain(node->netlink);
 		if (event || now - looked >= LOOK_MS || now < looked) {
 			look_around(node);

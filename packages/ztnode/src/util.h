@@ -12,6 +12,10 @@ int64_t now_ms(void);
 /* Milliseconds that nobody sets, of CLOCK_MONOTONIC. */
 int64_t clock_ms(void);
 
+/* Whether something is due at a time of the wall clock: that has come, or the clock was set back after `seen`, when it was
+ * read last, and nobody knows by how much. */
+bool is_due(int64_t deadline, int64_t seen, int64_t now);
+
 /* A number of so many bytes, the highest first; at most eight. */
 uint64_t number_at(const unsigned char *at, int bytes);
 
