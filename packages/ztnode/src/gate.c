@@ -228,10 +228,12 @@ bool gate_pass(struct gate *gate, const struct sockaddr_storage *from, const uns
                int64_t now) {
 	bool fragment = length > SOURCE && packet[SOURCE] == FRAGMENT;
 	if (length < (fragment ? FRAGMENT_LEAST : PACKET_LEAST)) return refuse(&gate->counts.foreign);
-	uint64_t to = number_at(packet + DESTINATION, 5);
+	uint64_t to = number_at(packet + DESTINATION, 5), source = fragment ? 0 : number_at(packet + SOURCE, 5);
+	/* Nobody writes to himself; the core would introduce a remote to itself (introduce.c). */
+	if (!fragment && (source == to || source == gate->self)) return refuse(&gate->counts.foreign);
 	struct remote *sender = NULL;
 	if (gate->closed) {
-		if (!fragment) sender = remote_of(gate, number_at(packet + SOURCE, 5));
+		if (!fragment) sender = remote_of(gate, source);
 		if ((!fragment && !sender) || (to != gate->self && !remote_of(gate, to))) return refuse(&gate->counts.foreign);
 	}
 	struct place place = place_of(from);

@@ -5,7 +5,8 @@
  * versions: armor(other->_key, …, other->aesKeysIfSupported())), so only this one can read its own, and NATs stay closed.
  * The core calls the function through its linkage table, so the one here is taken: it introduces both ways, and of each
  * way the message that is right is read. The core calls it in the thread that receives alone, so the locks of both peers,
- * which it takes one after the other, cannot be taken crosswise.
+ * which it takes one after the other, cannot be taken crosswise. A packet that claims to be from the node that it is for
+ * would have a peer introduced to itself, which takes one lock twice and so hangs: anybody can send one.
  */
 #include "introduce.h"
 
@@ -24,7 +25,7 @@ __attribute__((constructor)) static void find_original(void) {
 }
 
 void peer_introduce(const void *peer, void *thread, int64_t now, const void *const *other) {
-	if (!original) return;
+	if (!original || peer == *other) return;
 	original(peer, thread, now, other);
 	original(*other, thread, now, &peer);
 }

@@ -39,6 +39,7 @@ static size_t one(struct gate *gate, const uint8_t *data, size_t size, int64_t *
 	bool in = gate_pass(gate, &from, packet, length, *now);
 	bool fragment = length > 13 && packet[13] == 0xff;
 	if (in && length < (fragment ? 17 : 28)) abort();
+	if (in && !fragment && memcmp(packet + 8, packet + 13, 5) == 0) abort();
 	if (in && gate_closed(gate) && (!is_node(packet + 8) || (!fragment && packet[13] != 0x22))) abort();
 	free(packet);
 	return 6 + length;

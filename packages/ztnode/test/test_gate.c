@@ -84,11 +84,12 @@ static void only_configured_nodes_pass_a_closed_gate(void) {
 	assert(!pass(gate, 1, packet(NOBODY, SELF), START));
 	assert(!pass(gate, 1, packet(REMOTE, NOBODY), START));
 	assert(!pass(gate, 1, packet(SELF, SELF), START));
+	assert(!pass(gate, 1, packet(REMOTE, REMOTE), START)); /* would be introduced to itself */
 	assert(!pass(gate, 1, fragment(NOBODY), START));
 	for (size_t length = 0; length < 28; length++) assert(!gate_pass(gate, &from, packet(REMOTE, SELF), length, START));
 	for (size_t length = 0; length < 17; length++) assert(!gate_pass(gate, &from, fragment(SELF), length, START));
 	assert(gate_pass(gate, &from, fragment(SELF), 17, START));
-	assert(gate_counts(gate).foreign == 4 + 28 + 17 && gate_counts(gate).strangers == 0);
+	assert(gate_counts(gate).foreign == 5 + 28 + 17 && gate_counts(gate).strangers == 0);
 	gate_free(gate);
 }
 
@@ -173,8 +174,10 @@ static void an_open_gate_bounds_strangers_alone(void) {
 	int in = 0;
 	for (unsigned int host = 2; host < 100000; host++) in += pass(gate, host, packet(NOBODY, SELF), START + host / 50);
 	assert(in >= 200 && in <= 200 + 41 * 20);
-	for (int i = 0; i < 100000; i++) assert(pass(gate, 1, packet(NOBODY, NOBODY), START));
+	for (int i = 0; i < 100000; i++) assert(pass(gate, 1, packet(NOBODY, OTHER), START));
 	assert(gate_counts(gate).foreign == 0 && asked == 0);
+	assert(!pass(gate, 1, packet(NOBODY, NOBODY), START) && !pass(gate, 1, packet(SELF, OTHER), START));
+	assert(gate_counts(gate).foreign == 2);
 	gate_free(gate);
 }
 
