@@ -175,5 +175,6 @@ static inline unsigned int core_packet_length(const void *packet) {
 }
 #define CORE_DEARMOR "_ZN8ZeroTier6Packet7dearmorEPKvPKNS_3AESE"
 #define CORE_TRY_DECODE "_ZN8ZeroTier14IncomingPacket9tryDecodeEPKNS_18RuntimeEnvironmentEPvi"
+#define CORE_RETRY "_ZN8ZeroTier6Switch24doAnythingWaitingForPeerEPvRKNS_9SharedPtrINS_4PeerEEE"
 
 #endif

@@ -7,7 +7,12 @@
  * replaced: what was decrypted and put back is remembered, and when exactly the same bytes are to be decrypted again
  * they are good as they are. Whoever has not seen the plain text cannot send such bytes.
  *
- * The core calls both by way of its procedure linkage table, where a program comes before its libraries. */
+ * The queue has another flaw. A packet in it, such as one that came in fragments, is decoded under the lock of its entry,
+ * and one that answers WHOIS has all of the queue decoded at once (Switch::doAnythingWaitingForPeer), which takes the same
+ * lock again: the thread hangs, and the others after it. So this function does nothing while a packet of the queue is being
+ * decoded, in whatever thread; what waits is tried again within half a second anyway (Switch::doTimerTasks).
+ *
+ * The core calls all three by way of its procedure linkage table, where a program comes before its libraries. */
 #include "decode.h"
 
 #include "armor.h"
@@ -35,16 +40,19 @@ static atomic_uint kept_count; /* 0 nearly always: then nothing is looked up */
 static unsigned int next_kept;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static _Thread_local const void *decrypted; /* the packet that tryDecode has decrypted, of the innermost call */
+static _Thread_local const void *decoding;  /* the packet of that call */
 
 static bool (*core_dearmor)(void *packet, const void *key, const void *aes);
 static bool (*core_try)(void *packet, const void *runtime, void *thread, int32_t flow);
+static void (*core_retry)(void *own, void *thread, const void *peer);
 
 __attribute__((constructor)) static void decode_begin(void) {
 	core_dearmor = (bool (*)(void *, const void *, const void *))dlsym(RTLD_NEXT, CORE_DEARMOR);
 	core_try = (bool (*)(void *, const void *, void *, int32_t))dlsym(RTLD_NEXT, CORE_TRY_DECODE);
+	core_retry = (void (*)(void *, void *, const void *))dlsym(RTLD_NEXT, CORE_RETRY);
 }
 
-bool decode_works(void) { return core_dearmor && core_try; }
+bool decode_works(void) { return core_dearmor && core_try && core_retry; }
 
 static void drop(struct kept *entry) {
 	free(entry->bytes);
@@ -105,10 +113,29 @@ bool decode_dearmor(void *packet, const void *key, const void *aes) {
 }
 
 bool decode_try(void *packet, const void *runtime, void *thread, int32_t flow) {
-	const void *outer = decrypted; /* a packet that lets others be decoded does so from within */
+	const void *outer = decrypted, *around = decoding; /* a packet that lets others be decoded does so from within */
 	decrypted = NULL;
+	decoding = packet;
 	bool done = core_try(packet, runtime, thread, flow);
 	if (!done && decrypted == packet) keep(packet);
 	decrypted = outer;
+	decoding = around;
 	return done;
+}
+
+/* -- what waits */
+
+/* A packet of the receive queue is decoded under the lock of its entry; any other is a variable of its caller. */
+static bool is_queued(const void *packet) {
+	pthread_attr_t attributes;
+	void *stack = NULL;
+	size_t size = 0;
+	if (pthread_getattr_np(pthread_self(), &attributes) != 0) return true;
+	bool found = pthread_attr_getstack(&attributes, &stack, &size) == 0;
+	pthread_attr_destroy(&attributes);
+	return !found || (uintptr_t)packet - (uintptr_t)stack >= size;
+}
+
+void decode_retry(void *own, void *thread, const void *peer) {
+	if (!decoding || !is_queued(decoding)) core_retry(own, thread, peer);
 }

@@ -1,4 +1,4 @@
-/* What is put in the place of two functions of the core (decode.c says why). */
+/* What is put in the place of three functions of the core (decode.c says why). */
 #ifndef ZTNODE_DECODE_H
 #define ZTNODE_DECODE_H
 
@@ -13,8 +13,9 @@ bool decode_works(void);
 /* Whether the MAC of a packet that is signed only, such as a HELLO, was made with a key. */
 bool decode_genuine(struct core_packet *packet, const unsigned char key[32]);
 
-/* Packet::dearmor and IncomingPacket::tryDecode, exported under their names. */
+/* Packet::dearmor, IncomingPacket::tryDecode and Switch::doAnythingWaitingForPeer, exported under their names. */
 bool decode_dearmor(void *packet, const void *key, const void *aes) __asm__(CORE_DEARMOR);
 bool decode_try(void *packet, const void *runtime, void *thread, int32_t flow) __asm__(CORE_TRY_DECODE);
+void decode_retry(void *own, void *thread, const void *peer) __asm__(CORE_RETRY);
 
 #endif
