@@ -237,6 +237,7 @@ bool gate_pass(struct gate *gate, const struct sockaddr_storage *from, const uns
 		if ((!fragment && !sender) || (to != gate->self && !remote_of(gate, to))) return refuse(&gate->counts.foreign);
 	}
 	struct place place = place_of(from);
+	if (!place.port) return refuse(&gate->counts.foreign); /* no answer can go there */
 	bool known = is_known(gate, &place);
 	bool hello = sender && to == gate->self && length >= HELLO_LEAST && (packet[FLAGS] & FLAGS_MASK) == 0 &&
 	             (packet[VERB] & VERB_MASK) == VERB_HELLO;

@@ -56,13 +56,17 @@ static struct gathered *own_batch(void) {
 
 /* -- sending */
 
-static void send_singly(int fd, const struct message *message, const unsigned char *bytes) {
+/* Whether the first was taken. */
+static bool send_singly(int fd, const struct message *message, const unsigned char *bytes) {
+	bool taken = false;
 	for (size_t done = 0; done < message->length;) {
 		size_t here = message->length - done < message->segment ? message->length - done : message->segment;
-		sendto(fd, bytes + message->offset + done, here, 0, (const struct sockaddr *)&message->to,
-		       address_size(&message->to));
+		ssize_t sent = sendto(fd, bytes + message->offset + done, here, 0, (const struct sockaddr *)&message->to,
+		                      address_size(&message->to));
+		if (!done) taken = sent >= 0;
 		done += here;
 	}
+	return taken;
 }
 
 /* Whether an error of the kernel says that it takes no segments here. */
@@ -102,12 +106,13 @@ static void send_message(struct underlay *underlay, struct binding *binding, str
 	} else if (send_segments(binding->fd, message, bytes) >= 0) {
 		segments_taken(&binding->segments, segment);
 	} else if (is_refusal(errno)) {
-		underlay_count_refusal(underlay);
 		int error = errno;
+		/* An address that nothing can be sent to says nothing of segments: peers name such addresses, too. */
+		if (!send_singly(binding->fd, message, bytes)) return;
+		underlay_count_refusal(underlay);
 		if (segments_refused(&binding->segments, segment, clock_ms()))
 			say("%s rejects segments (%s); packets are sent one by one until a later attempt succeeds", binding->device,
 			    strerror(error));
-		send_singly(binding->fd, message, bytes);
 	}
 }
 
@@ -162,9 +167,9 @@ static bool goes_with(const struct message *message, int64_t id, const struct so
 	       message->length + length < MESSAGE_MOST && memcmp(&message->to, to, address_size(to)) == 0;
 }
 
-/* Whether a packet can be sent there at all. */
+/* Whether a packet can be sent there at all: an address of another family has no port either. */
 static bool may_go(const struct sockaddr_storage *to, size_t length) {
-	return (to->ss_family == AF_INET || to->ss_family == AF_INET6) && length > 0 && length <= PACKET_MOST;
+	return address_port(to) != 0 && length > 0 && length <= PACKET_MOST;
 }
 
 unsigned char *send_place(struct underlay *underlay, int64_t id, const struct sockaddr_storage *to, size_t length) {

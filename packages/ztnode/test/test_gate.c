@@ -89,7 +89,10 @@ static void only_configured_nodes_pass_a_closed_gate(void) {
 	for (size_t length = 0; length < 28; length++) assert(!gate_pass(gate, &from, packet(REMOTE, SELF), length, START));
 	for (size_t length = 0; length < 17; length++) assert(!gate_pass(gate, &from, fragment(SELF), length, START));
 	assert(gate_pass(gate, &from, fragment(SELF), 17, START));
-	assert(gate_counts(gate).foreign == 5 + 28 + 17 && gate_counts(gate).strangers == 0);
+	((struct sockaddr_in *)&from)->sin_port = 0; /* nothing can be sent there */
+	assert(!gate_pass(gate, &from, packet(REMOTE, SELF), 200, START));
+	assert(!gate_pass(gate, &from, hello(REMOTE, 5000), 200, START) && asked == 0);
+	assert(gate_counts(gate).foreign == 7 + 28 + 17 && gate_counts(gate).strangers == 0);
 	gate_free(gate);
 }
 
