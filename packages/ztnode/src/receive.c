@@ -13,6 +13,7 @@
 #endif
 
 #define BATCH 16
+#define ROUNDS 8             /* batches of one socket before the next has its turn */
 #define SIZE ((size_t)65536) /* of each of them: what the kernel has joined is no longer */
 
 struct receiver {
@@ -85,11 +86,11 @@ bool receive_packets(struct underlay *underlay, packet_handler *handler, void *c
 		}
 		for (nfds_t i = 1; i < count && !underlay_changed(underlay); i++) {
 			if (!polls[i].revents) continue;
-			bool more;
-			do {
+			bool more = true;
+			for (int round = 0; round < ROUNDS && more && !*stop && !underlay_changed(underlay); round++) {
 				more = receive_some(receiver, polls[i].fd, ids[i - 1], handler, context);
 				after_batch(NULL);
-			} while (more && !*stop && !underlay_changed(underlay));
+			}
 		}
 	}
 	free(receiver);
