@@ -1,5 +1,6 @@
 #include "gate.h"
 
+#include "hello.h"
 #include "util.h"
 
 #include <netinet/in.h>
@@ -10,15 +11,16 @@
 /* Heads of packets: number, destination, source, flags, MAC, verb. A fragment has FRAGMENT where others have the first
  * byte of their source, which no node has, and neither source nor MAC. */
 enum { DESTINATION = 8, SOURCE = 13, FLAGS = 18, VERB = 27, PACKET_LEAST = 28, FRAGMENT_LEAST = 17, FRAGMENT = 0xff };
-enum { VERB_MASK = 0x1f, VERB_HELLO = 1, FLAGS_MASK = 0xf8, HELLO_TIME = 33, HELLO_LEAST = 41 };
+enum { VERB_MASK = 0x1f, VERB_HELLO = 1, FLAGS_MASK = 0xf8, CIPHER_MASK = 0x38, HELLO_TIME = 33, HELLO_LEAST = 41 };
 
 #define GUESTS 1024
 
-/* How many strangers' addresses become guests a second and at once, and what all guests together may send. */
+/* How many strangers' addresses become guests a second and at once, and what all guests together may send. Where anybody
+ * may say HELLO, the core needs up to 50 ms to see whether an identity is genuine, and everything else waits for that. */
 struct limits {
-	double guests, guests_at_once, packets, packets_at_once;
+	double guests, guests_at_once, packets, packets_at_once, hellos, hellos_at_once;
 };
-static const struct limits open_limits = {20, 200, 2000, 500}, closed_limits = {20, 64, 10000, 2000};
+static const struct limits open_limits = {20, 200, 2000, 500, 2, 4}, closed_limits = {20, 64, 10000, 2000, 0, 0};
 
 /* An address with port, comparable as bytes. */
 struct place {
@@ -56,7 +58,7 @@ struct gate {
 	_Atomic(struct known *) fresh; /* handed over by gate_know */
 	struct place last;             /* one that is known; packets of a peer come in runs */
 	struct guest guests[GUESTS];
-	struct bucket places, packets;
+	struct bucket places, packets, hellos;
 	int64_t filled;
 	struct counts counts;
 };
@@ -64,6 +66,7 @@ struct gate {
 static void set_limits(struct gate *gate, struct limits limits) {
 	gate->places = (struct bucket){limits.guests, limits.guests_at_once, limits.guests_at_once};
 	gate->packets = (struct bucket){limits.packets, limits.packets_at_once, limits.packets_at_once};
+	gate->hellos = (struct bucket){limits.hellos, limits.hellos_at_once, limits.hellos_at_once};
 }
 
 struct gate *gate_new(uint64_t self, uint64_t seed) {
@@ -202,14 +205,18 @@ static void take_in(struct guest *guest, const struct place *place, int64_t now)
 	*guest = (struct guest){*place, now + GATE_GUEST_MS, true};
 }
 
+static void fill_all(struct gate *gate, int64_t now) {
+	double seconds = (double)(now - gate->filled) / 1000;
+	if (seconds >= 0 && seconds < 0.001) return;
+	if (seconds < 0) seconds = 0; /* the clock was set back */
+	fill(&gate->places, seconds);
+	fill(&gate->packets, seconds);
+	fill(&gate->hellos, seconds);
+	gate->filled = now;
+}
+
 static bool receive_stranger(struct gate *gate, struct guest *guest, const struct place *place, bool may_come,
                              int64_t now) {
-	double seconds = (double)(now - gate->filled) / 1000;
-	if (seconds < 0 || seconds >= 0.001) {
-		fill(&gate->places, seconds < 0 ? 0 : seconds);
-		fill(&gate->packets, seconds < 0 ? 0 : seconds);
-		gate->filled = now;
-	}
 	if (!is_guest(guest, place)) {
 		if (guest->until || !may_come || !take(&gate->places)) return false;
 		*guest = (struct guest){*place, now + GATE_GUEST_MS, false};
@@ -218,6 +225,11 @@ static bool receive_stranger(struct gate *gate, struct guest *guest, const struc
 }
 
 /* -- packets */
+
+/* Whether the core takes a packet for a HELLO, whole or the head of fragments. */
+static bool is_hello(const unsigned char *packet) {
+	return (packet[FLAGS] & CIPHER_MASK) == 0 && (packet[VERB] & VERB_MASK) == VERB_HELLO;
+}
 
 static struct remote *remote_of(struct gate *gate, uint64_t node) {
 	struct remote key = {.node = node};
@@ -253,6 +265,10 @@ bool gate_pass(struct gate *gate, const struct sockaddr_storage *from, const uns
 		}
 		if (known) return true;
 	}
+	fill_all(gate, now);
+	bool costly =
+		!gate->closed && !fragment && to == gate->self && (is_hello(packet) || hello_is_encrypted(packet, length));
+	if (costly && !take(&gate->hellos)) return refuse(&gate->counts.strangers);
 	bool may_come = !(gate->closed && fragment); /* who has sent nothing else has no use for it */
 	return receive_stranger(gate, guest, &place, may_come, now) || refuse(&gate->counts.strangers);
 }

@@ -7,8 +7,9 @@
  * A gate that is closed (the link is defined by the configuration alone) lets in what comes from a configured remote and
  * is for us or another remote, and of HELLOs only those whose MAC is right. Then, as at an open one, addresses count:
  * those that the core has a path to (it has had an answer from there), or that are configured, always pass. Others are
- * strangers: so many a second are guests for a moment and share a number of packets. A remote that has moved needs none
- * of that: a HELLO of its own that is newer than all before brings its address in, and a copy of one does not.
+ * strangers: so many a second are guests for a moment and share a number of packets; at an open gate they also share a few
+ * HELLOs, each of which has the core prove an identity. A remote that has moved needs none of that: a HELLO of its own that
+ * is newer than all before brings its address in, and a copy of one does not.
  */
 #ifndef ZTNODE_GATE_H
 #define ZTNODE_GATE_H

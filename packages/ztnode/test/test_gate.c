@@ -184,6 +184,42 @@ static void an_open_gate_bounds_strangers_alone(void) {
 	gate_free(gate);
 }
 
+/* HELLOs of identities that nobody has seen: each costs the core up to 50 ms, whatever its other flags. */
+static void an_open_gate_lets_few_strangers_say_hello(void) {
+	const unsigned char flags[] = {0, 2, 0x40, 0x80, 0xc0};
+	for (size_t kind = 0; kind < sizeof flags; kind++) {
+		struct gate *gate = gate_new(SELF, 7);
+		struct sockaddr_storage home = place(1);
+		gate_know(gate, &home, 1);
+		int in = 0;
+		for (int64_t now = START; now < START + 10000; now += 5) {
+			unsigned char *bytes = (unsigned char *)hello(NOBODY + (uint64_t)now % 1000, 5000);
+			bytes[18] = flags[kind];
+			if (flags[kind] == 0x80) bytes[27] = (unsigned char)now; /* in extended armor its verb is anything */
+			in += pass(gate, (unsigned int)(now - START) + 2, bytes, now);
+			assert(pass(gate, 1, bytes, now)); /* the core limits those of one address */
+		}
+		assert(in >= 20 && in <= 4 + 20);
+		assert(pass(gate, 70000, packet(NOBODY, SELF), START + 10000)); /* other packets have their own share */
+		gate_free(gate);
+	}
+}
+
+/* Ten new members at once, each of which tries again every second. */
+static void new_members_at_once_are_in_after_seconds(void) {
+	struct gate *gate = gate_new(SELF, 7);
+	bool in[10] = {false};
+	int seconds = 0, left = 10;
+	for (; left; seconds++)
+		for (unsigned int i = 0; i < 10; i++) {
+			if (in[i] || !pass(gate, 2 + i, hello(NOBODY + i, 5000), START + seconds * 1000 + i)) continue;
+			in[i] = true;
+			left--;
+		}
+	assert(seconds <= 5);
+	gate_free(gate);
+}
+
 static void known_addresses_are_those_told_last_however_many(void) {
 	struct gate *gate = closed_gate();
 	static struct sockaddr_storage places[5000];
@@ -250,6 +286,8 @@ int main(void) {
 	a_forged_hello_passes_from_nowhere();
 	fragments_of_strangers_follow_a_head();
 	an_open_gate_bounds_strangers_alone();
+	an_open_gate_lets_few_strangers_say_hello();
+	new_members_at_once_are_in_after_seconds();
 	known_addresses_are_those_told_last_however_many();
 	a_clock_that_is_set_back_locks_nobody_out();
 	addresses_are_told_while_packets_come_in();
