@@ -11,7 +11,7 @@
 /* Heads of packets: number, destination, source, flags, MAC, verb. A fragment has FRAGMENT where others have the first
  * byte of their source, which no node has, and neither source nor MAC. */
 enum { DESTINATION = 8, SOURCE = 13, FLAGS = 18, VERB = 27, PACKET_LEAST = 28, FRAGMENT_LEAST = 17, FRAGMENT = 0xff };
-enum { VERB_MASK = 0x1f, VERB_HELLO = 1, FLAGS_MASK = 0xf8, CIPHER_MASK = 0x38, HELLO_TIME = 33, HELLO_LEAST = 41 };
+enum { VERB_MASK = 0x1f, VERB_HELLO = 1, CIPHER_MASK = 0x38, HELLO_TIME = 33, HELLO_LEAST = 41 };
 
 #define GUESTS 1024
 
@@ -114,9 +114,9 @@ struct gate_counts gate_counts(const struct gate *gate) {
 	};
 }
 
-static bool refuse(_Atomic uint64_t *count) {
+static enum gate_verdict refuse(_Atomic uint64_t *count) {
 	atomic_fetch_add_explicit(count, 1, memory_order_relaxed);
-	return false;
+	return GATE_REFUSED;
 }
 
 /* -- addresses */
@@ -215,13 +215,13 @@ static void fill_all(struct gate *gate, int64_t now) {
 	gate->filled = now;
 }
 
-static bool receive_stranger(struct gate *gate, struct guest *guest, const struct place *place, bool may_come,
-                             int64_t now) {
+static enum gate_verdict receive_stranger(struct gate *gate, struct guest *guest, const struct place *place, bool may_come,
+                                          int64_t now) {
 	if (!is_guest(guest, place)) {
-		if (guest->until || !may_come || !take(&gate->places)) return false;
+		if (guest->until || !may_come || !take(&gate->places)) return GATE_REFUSED;
 		*guest = (struct guest){*place, now + GATE_GUEST_MS, false};
 	}
-	return guest->proven || take(&gate->packets);
+	return guest->proven ? GATE_KNOWN : take(&gate->packets) ? GATE_GUEST : GATE_REFUSED;
 }
 
 /* -- packets */
@@ -236,8 +236,8 @@ static struct remote *remote_of(struct gate *gate, uint64_t node) {
 	return gate->remote_count ? bsearch(&key, gate->remotes, gate->remote_count, sizeof key, by_node) : NULL;
 }
 
-bool gate_pass(struct gate *gate, const struct sockaddr_storage *from, const unsigned char *packet, size_t length,
-               int64_t now) {
+enum gate_verdict gate_pass(struct gate *gate, const struct sockaddr_storage *from, const unsigned char *packet,
+                            size_t length, int64_t now) {
 	bool fragment = length > SOURCE && packet[SOURCE] == FRAGMENT;
 	if (length < (fragment ? FRAGMENT_LEAST : PACKET_LEAST)) return refuse(&gate->counts.foreign);
 	uint64_t to = number_at(packet + DESTINATION, 5), source = fragment ? 0 : number_at(packet + SOURCE, 5);
@@ -251,9 +251,11 @@ bool gate_pass(struct gate *gate, const struct sockaddr_storage *from, const uns
 	struct place place = place_of(from);
 	if (!place.port) return refuse(&gate->counts.foreign); /* no answer can go there */
 	bool known = is_known(gate, &place);
-	bool hello = sender && to == gate->self && length >= HELLO_LEAST && (packet[FLAGS] & FLAGS_MASK) == 0 &&
-	             (packet[VERB] & VERB_MASK) == VERB_HELLO;
-	if (known && !hello) return true;
+	/* One in extended armor is looked at when that is off; in fragments none is ever sent, so that the MAC of a head alone,
+	 * which is never right, keeps out none that is genuine. */
+	bool hello =
+		sender && to == gate->self && length >= HELLO_LEAST && is_hello(packet) && !hello_is_encrypted(packet, length);
+	if (known && !hello) return GATE_KNOWN;
 	struct guest *guest = guest_at(gate, &place, now);
 	if (hello) {
 		if (!gate->authentic(gate->context, sender->index, packet, length)) return refuse(&gate->counts.forged);
@@ -261,14 +263,15 @@ bool gate_pass(struct gate *gate, const struct sockaddr_storage *from, const uns
 		if (time > sender->newest) {
 			sender->newest = time;
 			if (!known) take_in(guest, &place, now);
-			return true;
+			return GATE_KNOWN;
 		}
-		if (known) return true;
+		if (known) return GATE_KNOWN;
 	}
 	fill_all(gate, now);
 	bool costly =
 		!gate->closed && !fragment && to == gate->self && (is_hello(packet) || hello_is_encrypted(packet, length));
 	if (costly && !take(&gate->hellos)) return refuse(&gate->counts.strangers);
 	bool may_come = !(gate->closed && fragment); /* who has sent nothing else has no use for it */
-	return receive_stranger(gate, guest, &place, may_come, now) || refuse(&gate->counts.strangers);
+	enum gate_verdict verdict = receive_stranger(gate, guest, &place, may_come, now);
+	return verdict == GATE_REFUSED ? refuse(&gate->counts.strangers) : verdict;
 }

@@ -41,9 +41,11 @@ void gate_free(struct gate *gate);
 /* Addresses that are known from now on, instead of those before; without memory, those before stay. One thread at a time,
  * any one. */
 void gate_know(struct gate *gate, const struct sockaddr_storage *places, size_t count);
-/* Whether the core may see a packet; `now` in milliseconds. The thread that receives alone. */
-bool gate_pass(struct gate *gate, const struct sockaddr_storage *from, const unsigned char *packet, size_t length,
-               int64_t now);
+/* Whether the core may see a packet: from an address that is known, or that a remote has just proved to be its own, or from
+ * another. `now` in milliseconds. The thread that receives alone. */
+enum gate_verdict { GATE_REFUSED, GATE_GUEST, GATE_KNOWN };
+enum gate_verdict gate_pass(struct gate *gate, const struct sockaddr_storage *from, const unsigned char *packet,
+                            size_t length, int64_t now);
 /* How many were kept out since the start. Any thread. */
 struct gate_counts gate_counts(const struct gate *gate);
 bool gate_closed(const struct gate *gate);

@@ -73,8 +73,8 @@ void guard_free(struct guard *guard) {
 	free(guard);
 }
 
-bool guard_pass(struct guard *guard, const struct sockaddr_storage *from, const unsigned char *packet, size_t length,
-                int64_t now) {
+enum gate_verdict guard_pass(struct guard *guard, const struct sockaddr_storage *from, const unsigned char *packet,
+                             size_t length, int64_t now) {
 	return gate_pass(guard->gate, from, packet, length, now);
 }
 

@@ -11,9 +11,9 @@ struct guard;
 /* For node `self` with this secret identity (as text). NULL when that is none. */
 struct guard *guard_new(const char *home, uint64_t self, const char *secret_identity);
 void guard_free(struct guard *guard);
-/* Whether the core may see a packet. The thread that receives alone. */
-bool guard_pass(struct guard *guard, const struct sockaddr_storage *from, const unsigned char *packet, size_t length,
-                int64_t now);
+/* Whether the core may see a packet (gate_pass). The thread that receives alone. */
+enum gate_verdict guard_pass(struct guard *guard, const struct sockaddr_storage *from, const unsigned char *packet,
+                             size_t length, int64_t now);
 /* Known from now on: the addresses of all paths, and those of local.conf. */
 void guard_know(struct guard *guard, const struct core_peers *peers, const struct settings *settings);
 /* Say how many were kept out, and give memory back, when it is time to. From the main loop. */

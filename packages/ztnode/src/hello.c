@@ -8,15 +8,20 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { DESTINATION = 8, SOURCE = 13, MAC = 19, VERB = 27, EPHEMERAL = 32 };
+enum { SOURCE = 13, MAC = 19, VERB = 27, EPHEMERAL = 32 };
 #define VERB_HELLO 1
 #define PER_SECOND 100 /* agreements on a key, some 0.1 ms each: a flood of them must not take the core's time */
+
+/* What has been opened in this second of the wall clock: strangers have a share of their own. */
+struct share {
+	int64_t second;
+	unsigned int opened;
+};
 
 struct hello {
 	unsigned char private_key[64];
 	uint64_t self;
-	int64_t second; /* of the wall clock, and how many were opened in it */
-	unsigned int opened;
+	struct share known, strangers;
 	pthread_mutex_t lock; /* of what follows */
 	struct hello_sender senders[HELLO_SENDERS];
 	size_t sender_count;
@@ -74,11 +79,16 @@ static void remember_unread(struct hello *hello, uint64_t node, int64_t now) {
 	pthread_mutex_unlock(&hello->lock);
 }
 
-size_t hello_open(struct hello *hello, const unsigned char *packet, size_t length, unsigned char plain[HELLO_MAX],
-                  int64_t now) {
-	if (length > HELLO_MAX || length <= VERB + EPHEMERAL || number_at(packet + DESTINATION, 5) != hello->self) return 0;
-	if (now / 1000 != hello->second) hello->second = now / 1000, hello->opened = 0;
-	if (hello->opened++ >= PER_SECOND) return 0;
+static bool take(struct share *share, int64_t second) {
+	if (second != share->second) *share = (struct share){.second = second};
+	return share->opened++ < PER_SECOND;
+}
+
+size_t hello_open(struct hello *hello, const unsigned char *packet, size_t length, bool known,
+                  unsigned char plain[HELLO_MAX], int64_t now) {
+	if (length > HELLO_MAX || length <= VERB + EPHEMERAL || number_at(packet + HELLO_DESTINATION, 5) != hello->self)
+		return 0;
+	if (!take(known ? &hello->known : &hello->strangers, now / 1000)) return 0;
 	unsigned char public_key[64] = {0}, key[32];
 	size_t rest = length - EPHEMERAL;
 	memcpy(public_key, packet + rest, EPHEMERAL);

@@ -11,7 +11,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define HELLO_MAX 1500   /* longer ones are left to the core, which drops them */
+#define HELLO_MAX 1500 /* longer ones are not read */
+#define HELLO_DESTINATION 8
 #define HELLO_SENDERS 32 /* how many nodes are remembered whose HELLO could not be read */
 
 /* Whether a datagram is one; cheap, for every packet: nothing else has this cipher and flag. */
@@ -30,9 +31,10 @@ struct hello;
 /* For the node with this secret identity (as text). NULL when it is none. */
 struct hello *hello_new(const char *secret_identity);
 void hello_free(struct hello *hello);
-/* Take the extended armor off into `plain`. 0 when it cannot be read, is not for this node, or too many come in. */
-size_t hello_open(struct hello *hello, const unsigned char *packet, size_t length, unsigned char plain[HELLO_MAX],
-                  int64_t now);
+/* Take the extended armor off into `plain`. 0 when it cannot be read, is not for this node, or too many come in: those from
+ * addresses that are `known` and others are counted apart. */
+size_t hello_open(struct hello *hello, const unsigned char *packet, size_t length, bool known,
+                  unsigned char plain[HELLO_MAX], int64_t now);
 /* Nodes whose encrypted HELLO could not be read; their number. Any thread. */
 size_t hello_unread(struct hello *hello, struct hello_sender senders[HELLO_SENDERS]);
 

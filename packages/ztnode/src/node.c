@@ -48,15 +48,19 @@ static void packet_in(void *context, int64_t now, int64_t socket, const struct s
                       unsigned char *packet, size_t length) {
 	struct node *node = context;
 	/* Also keeps out beacons of versions before 1.0.4, which nothing signs. */
-	if (!guard_pass(node->guard, from, packet, length, now)) return;
+	enum gate_verdict verdict = guard_pass(node->guard, from, packet, length, now);
+	if (verdict == GATE_REFUSED) return;
 	struct shortcut_frame frame;
 	if (shortcut_in(socket, from, packet, length, &frame)) {
 		networks_deliver_frame(node->host.networks, frame.which, frame.bytes, frame.length);
 		return;
 	}
 	unsigned char plain[HELLO_MAX];
-	size_t opened = hello_is_encrypted(packet, length) ? hello_open(node->hello, packet, length, plain, now) : 0;
-	if (opened) packet = plain, length = opened;
+	if (hello_is_encrypted(packet, length) && number_at(packet + HELLO_DESTINATION, 5) == node->address) {
+		length = hello_open(node->hello, packet, length, verdict == GATE_KNOWN, plain, now);
+		if (!length) return; /* the core could not read it either */
+		packet = plain;
+	}
 	int result = shortcut_ask_in(node->core, now, socket, from, packet, length);
 	if (result >= 100 && result < 1000) {
 		say("the core failed with code %d", result);

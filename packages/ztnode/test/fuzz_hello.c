@@ -22,7 +22,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
 	memcpy(packet, data + 1, size - 1);
 	if (data[0] & 1 && size > 14) memcpy(packet + 8, self, sizeof self); /* else the rest is hardly ever looked at */
 	now += 1000;
-	size_t opened = hello_open(hello, packet, size - 1, plain, now);
+	size_t opened = hello_open(hello, packet, size - 1, data[0] & 2, plain, now);
 	if (opened && (opened + 32 != size - 1 || memcmp(plain, packet, 19) != 0)) abort();
 	free(packet);
 	struct hello_sender senders[HELLO_SENDERS];

@@ -163,6 +163,29 @@ static void a_forged_hello_passes_from_nowhere(void) {
 	gate_free(gate);
 }
 
+static enum gate_verdict verdict_on_hello(struct gate *gate, unsigned int host, unsigned char flags, uint64_t time) {
+	struct sockaddr_storage from = place(host);
+	unsigned char *bytes = (unsigned char *)hello(REMOTE, time);
+	bytes[18] = flags;
+	return gate_pass(gate, &from, bytes, 200, START);
+}
+
+/* The core takes it for a HELLO whatever these flags say: of a head of fragments the MAC is never right, and what may be in
+ * extended armor has a share of its own (hello.h). */
+static void no_flag_keeps_a_hello_from_being_looked_at(void) {
+	struct gate *gate = closed_gate();
+	struct sockaddr_storage home = place(1);
+	gate_know(gate, &home, 1);
+	genuine = false;
+	assert(verdict_on_hello(gate, 1, 0x40, 5) == GATE_REFUSED && verdict_on_hello(gate, 1, 0xc0, 5) == GATE_REFUSED);
+	assert(asked == 2 && gate_counts(gate).forged == 2);
+	assert(verdict_on_hello(gate, 1, 0x80, 5) == GATE_KNOWN && verdict_on_hello(gate, 2, 0x80, 5) == GATE_GUEST);
+	assert(asked == 2);
+	genuine = true;
+	assert(verdict_on_hello(gate, 2, 0, 5) == GATE_KNOWN && verdict_on_hello(gate, 2, 0x80, 5) == GATE_KNOWN);
+	gate_free(gate);
+}
+
 static void fragments_of_strangers_follow_a_head(void) {
 	struct gate *gate = closed_gate();
 	assert(!pass(gate, 5, fragment(SELF), START));
@@ -284,6 +307,7 @@ int main(void) {
 	a_remote_that_has_moved_proves_it_in_the_midst_of_a_flood();
 	a_copy_of_a_hello_brings_nobody_in();
 	a_forged_hello_passes_from_nowhere();
+	no_flag_keeps_a_hello_from_being_looked_at();
 	fragments_of_strangers_follow_a_head();
 	an_open_gate_bounds_strangers_alone();
 	an_open_gate_lets_few_strangers_say_hello();
