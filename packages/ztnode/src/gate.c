@@ -14,6 +14,7 @@ enum { DESTINATION = 8, SOURCE = 13, FLAGS = 18, VERB = 27, PACKET_LEAST = 28, F
 enum { VERB_MASK = 0x1f, VERB_HELLO = 1, CIPHER_MASK = 0x38, HELLO_TIME = 33, HELLO_LEAST = 41 };
 
 #define GUESTS 1024
+#define AHEAD_MS 300000 /* by which a remote's clock may differ from ours and be right */
 
 /* How many strangers' addresses become guests a second and at once, and what all guests together may send. Where anybody
  * may say HELLO, the core needs up to 50 ms to see whether an identity is genuine, and everything else waits for that. */
@@ -231,6 +232,12 @@ static bool is_hello(const unsigned char *packet) {
 	return (packet[FLAGS] & CIPHER_MASK) == 0 && (packet[VERB] & VERB_MASK) == VERB_HELLO;
 }
 
+/* Whether a remote's HELLO is newer than all before, or its clock, which was far ahead, has been set right. */
+static bool is_newest(const struct remote *remote, uint64_t time, int64_t now) {
+	uint64_t ahead = (uint64_t)now + AHEAD_MS;
+	return time > remote->newest || (remote->newest > ahead && time <= ahead);
+}
+
 static struct remote *remote_of(struct gate *gate, uint64_t node) {
 	struct remote key = {.node = node};
 	return gate->remote_count ? bsearch(&key, gate->remotes, gate->remote_count, sizeof key, by_node) : NULL;
@@ -260,7 +267,7 @@ enum gate_verdict gate_pass(struct gate *gate, const struct sockaddr_storage *fr
 	if (hello) {
 		if (!gate->authentic(gate->context, sender->index, packet, length)) return refuse(&gate->counts.forged);
 		uint64_t time = number_at(packet + HELLO_TIME, 8);
-		if (time > sender->newest) {
+		if (is_newest(sender, time, now)) {
 			sender->newest = time;
 			if (!known) take_in(guest, &place, now);
 			return GATE_KNOWN;

@@ -151,6 +151,19 @@ static void a_copy_of_a_hello_brings_nobody_in(void) {
 	gate_free(gate);
 }
 
+static void a_remote_whose_clock_was_ahead_is_believed_once_it_is_right(void) {
+	struct gate *gate = closed_gate();
+	unsigned int host = exhaust(gate, START);
+	const uint64_t hours = 3600000;
+	assert(pass(gate, host, hello(REMOTE, START + 2 * hours), START));
+	assert(!pass(gate, host + 1, hello(REMOTE, START + 2 * hours), START)); /* a copy */
+	assert(!pass(gate, host + 1, hello(REMOTE, START + hours), START));     /* still ahead, and older */
+	exhaust(gate, START + 1000);
+	assert(pass(gate, 900001, hello(REMOTE, START + 1000), START + 1000));
+	assert(!pass(gate, 900000, hello(REMOTE, START + 999), START + 1000));
+	gate_free(gate);
+}
+
 static void a_forged_hello_passes_from_nowhere(void) {
 	struct gate *gate = closed_gate();
 	struct sockaddr_storage home = place(1);
@@ -306,6 +319,7 @@ int main(void) {
 	guests_share_a_number_of_packets();
 	a_remote_that_has_moved_proves_it_in_the_midst_of_a_flood();
 	a_copy_of_a_hello_brings_nobody_in();
+	a_remote_whose_clock_was_ahead_is_believed_once_it_is_right();
 	a_forged_hello_passes_from_nowhere();
 	no_flag_keeps_a_hello_from_being_looked_at();
 	fragments_of_strangers_follow_a_head();
