@@ -127,7 +127,7 @@ static bool open_device(struct network *network, const struct core_network *conf
 }
 
 bool network_configure(struct network *network, const struct core_network *config) {
-	unsigned int mtu = config->mtu >= 1280 && config->mtu <= 10000 ? config->mtu : 2800;
+	unsigned int mtu = config->mtu < 1280 ? 2800 : config->mtu > NETWORK_MTU_MOST ? NETWORK_MTU_MOST : config->mtu;
 	pthread_mutex_lock(&network->lock);
 	bool changed = network->mtu != mtu, good = true;
 	network->mtu = mtu;
