@@ -7,6 +7,7 @@
 #include "offloads.h"
 #include "receive.h"
 #include "shortcut.h"
+#include "state.h"
 #include "tap.h"
 #include "util.h"
 
@@ -23,8 +24,9 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#define LOOP_MS 250  /* the longest sleep of the main loop */
-#define LOOK_MS 2000 /* how often files and multicast groups are looked at without an event */
+#define LOOP_MS 250       /* the longest sleep of the main loop */
+#define LOOK_MS 2000      /* how often files and multicast groups are looked at without an event */
+#define FORGET_MS 3600000 /* how often the files of peers are looked at */
 
 struct node {
 	core_node *core;
@@ -34,6 +36,7 @@ struct node {
 	char public_identity[256];
 	atomic_bool stop;
 	int64_t deadline; /* of the core's background tasks; the main thread's */
+	int64_t forgot;   /* when the files of peers were looked at last, by clock_ms */
 	struct core_host host;
 	struct network_host network_host;
 	struct hello *hello;
@@ -111,6 +114,10 @@ static void tell_addresses(struct node *node) {
 
 static void look_around(struct node *node) {
 	bool taken;
+	if (!node->forgot || clock_ms() - node->forgot >= FORGET_MS) {
+		node->forgot = clock_ms();
+		state_forget_peers(node->home, now_ms());
+	}
 	if (localconf_look(node->host.conf)) apply_physical(node);
 	if (underlay_rebind(node->host.underlay, localconf_settings(node->host.conf), &taken)) tell_addresses(node);
 	networks_look_at_groups(node->host.networks);

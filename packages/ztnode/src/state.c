@@ -4,7 +4,9 @@
 #include "planet.h"
 #include "util.h"
 
+#include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,6 +14,7 @@
 #include <unistd.h>
 
 #define PATH_SIZE 4096
+#define DAY 86400
 
 static unsigned int path_of(const char *home, int type, const uint64_t id[2], char path[PATH_SIZE]) {
 	switch (type) {
@@ -75,7 +78,10 @@ bool state_put(const char *home, int type, const uint64_t id[2], const void *dat
 	char *before = read_file(path, 1 << 20, &known);
 	bool same = before && known == (size_t)length && memcmp(before, data, known) == 0;
 	free(before);
-	if (same) return true;
+	if (same) {
+		if (type == CORE_STATE_PEER) utimensat(AT_FDCWD, path, NULL, 0); /* it was heard of now */
+		return true;
+	}
 	if (type == CORE_STATE_IDENTITY_SECRET && access(path, F_OK) == 0) return false;
 	if (type == CORE_STATE_MOON || type == CORE_STATE_PEER || type == CORE_STATE_NETWORK_CONFIG) {
 		char *slash = strrchr(path, '/');
@@ -86,4 +92,55 @@ bool state_put(const char *home, int type, const uint64_t id[2], const void *dat
 	if (write_file(path, data, (size_t)length, mode)) return true;
 	say("cannot write %s: %s", path, strerror(errno));
 	return !identity;
+}
+
+/* -- peers that are gone */
+
+struct record {
+	int64_t written; /* second of the wall clock */
+	char name[16];
+};
+
+static int by_age(const void *a, const void *b) {
+	const struct record *one = a, *other = b;
+	return one->written < other->written ? -1 : one->written > other->written;
+}
+
+/* When a file of peers.d was written; false for anything but a record. */
+static bool look_at_record(int folder, const char *name, struct record *record) {
+	uint64_t node;
+	struct stat info;
+	if (strlen(name) != 15 || strcmp(name + 10, ".peer") != 0 || !parse_hex(name, 10, &node)) return false;
+	if (fstatat(folder, name, &info, AT_SYMLINK_NOFOLLOW) < 0 || !S_ISREG(info.st_mode)) return false;
+	record->written = info.st_mtime;
+	memcpy(record->name, name, sizeof record->name);
+	return true;
+}
+
+void state_forget_peers(const char *home, int64_t now) {
+	char path[PATH_SIZE];
+	snprintf(path, sizeof path, "%s/peers.d", home);
+	DIR *folder = opendir(path);
+	if (!folder) return;
+	struct record *records = NULL, record;
+	size_t count = 0, room = 0;
+	for (const struct dirent *entry; (entry = readdir(folder));) {
+		if (!look_at_record(dirfd(folder), entry->d_name, &record)) continue;
+		if (record.written < now / 1000 - STATE_PEER_DAYS * DAY) {
+			unlinkat(dirfd(folder), record.name, 0);
+			continue;
+		}
+		if (count == room) {
+			struct record *more = realloc(records, (room = room ? 2 * room : 256) * sizeof *more);
+			if (!more) break;
+			records = more;
+		}
+		records[count++] = record;
+	}
+	if (count > STATE_PEERS_MOST) {
+		qsort(records, count, sizeof *records, by_age);
+		for (size_t i = 0; i < count - STATE_PEERS_MOST; i++) unlinkat(dirfd(folder), records[i].name, 0);
+	}
+	free(records);
+	closedir(folder);
 }
