@@ -1,5 +1,6 @@
 #include "network.h"
 
+#include "groups.h"
 #include "io.h"
 #include "send.h"
 #include "settings.h"
@@ -16,15 +17,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MAX_GROUPS 256
 #define DEVICEMAP_LIMIT (1 << 20)
 #define ETHERNET_HEADER 14
-
-struct group {
-	uint64_t mac;
-	uint32_t adi;
-	bool seen;
-};
 
 struct network {
 	const struct network_host *host;
@@ -35,8 +29,8 @@ struct network {
 	struct tap *read;          /* the same, for that thread */
 	pthread_t reader;
 	atomic_bool stop;
-	struct group groups[MAX_GROUPS]; /* the main thread's */
-	size_t group_count;
+	struct groups groups; /* the main thread's */
+	bool told_full;
 };
 
 struct network *network_new(const struct network_host *host, uint64_t nwid) {
@@ -137,45 +131,47 @@ bool network_configure(struct network *network, const struct core_network *confi
 	return good;
 }
 
-static void add_group(struct network *network, uint64_t mac, uint32_t adi) {
-	for (size_t i = 0; i < network->group_count; i++) {
-		if (network->groups[i].mac != mac || network->groups[i].adi != adi) continue;
-		network->groups[i].seen = true;
-		return;
+static void add_group(struct network *network, uint64_t mac, uint32_t adi, bool own) {
+	enum groups_answer answer = groups_add(&network->groups, mac, adi, own);
+	if (answer == GROUPS_FRESH) ZT_Node_multicastSubscribe(network->host->core, NULL, network->nwid, mac, adi);
+	if (answer != GROUPS_FULL || network->told_full) return;
+	network->told_full = true;
+	say("network %016llx: programs have joined more than %d multicast groups; the others are not subscribed to",
+	    (unsigned long long)network->nwid, GROUPS_OTHERS_MOST);
+}
+
+/* ARP for an IPv4 address, neighbour discovery for an IPv6 address. */
+static void add_groups_of(struct network *network, const struct sockaddr *address) {
+	if (address->sa_family == AF_INET) {
+		uint32_t adi = ntohl(((const struct sockaddr_in *)(const void *)address)->sin_addr.s_addr);
+		add_group(network, 0xffffffffffffULL, adi, true);
+	} else if (address->sa_family == AF_INET6) {
+		const unsigned char *bytes = ((const struct sockaddr_in6 *)(const void *)address)->sin6_addr.s6_addr;
+		add_group(network, 0x3333ff000000ULL | number_at(bytes + 13, 3), 0, true);
 	}
-	if (network->group_count == MAX_GROUPS) return;
-	network->groups[network->group_count++] = (struct group){mac, adi, true};
-	ZT_Node_multicastSubscribe(network->host->core, NULL, network->nwid, mac, adi);
 }
 
 void network_look_at_groups(struct network *network) {
 	struct tap *tap = network->tap;
 	if (!tap) return;
-	for (size_t i = 0; i < network->group_count; i++) network->groups[i].seen = false;
+	groups_begin(&network->groups);
+	struct ifaddrs *all = NULL;
+	if (getifaddrs(&all) < 0) all = NULL;
+	for (struct ifaddrs *entry = all; entry; entry = entry->ifa_next)
+		if (entry->ifa_addr && strcmp(entry->ifa_name, tap_name(tap)) == 0) add_groups_of(network, entry->ifa_addr);
+	freeifaddrs(all);
 	FILE *file = fopen("/proc/net/dev_mcast", "re");
 	char line[256], device[64], mac[16];
 	while (file && fgets(line, sizeof line, file)) {
 		uint64_t value;
 		if (sscanf(line, "%*d %63s %*d %*d %15s", device, mac) == 2 && strcmp(device, tap_name(tap)) == 0 &&
 		    strlen(mac) == 12 && parse_hex(mac, 12, &value))
-			add_group(network, value, 0);
+			add_group(network, value, 0, false);
 	}
 	if (file) fclose(file);
-	struct ifaddrs *all = NULL;
-	if (getifaddrs(&all) < 0) all = NULL;
-	for (struct ifaddrs *entry = all; entry; entry = entry->ifa_next)
-		if (entry->ifa_addr && entry->ifa_addr->sa_family == AF_INET && strcmp(entry->ifa_name, tap_name(tap)) == 0)
-			add_group(network, 0xffffffffffffULL, ntohl(((struct sockaddr_in *)entry->ifa_addr)->sin_addr.s_addr));
-	freeifaddrs(all);
-	for (size_t i = 0; i < network->group_count;) {
-		struct group *group = &network->groups[i];
-		if (group->seen) {
-			i++;
-			continue;
-		}
-		ZT_Node_multicastUnsubscribe(network->host->core, network->nwid, group->mac, group->adi);
-		*group = network->groups[--network->group_count];
-	}
+	struct group gone;
+	while (groups_drop(&network->groups, &gone))
+		ZT_Node_multicastUnsubscribe(network->host->core, network->nwid, gone.mac, gone.adi);
 }
 
 void network_free(struct network *network) {
