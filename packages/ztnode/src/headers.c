@@ -75,30 +75,34 @@ unsigned char *headers_checksum(unsigned char *frame, const struct headers *head
 	return frame + headers->transport + (headers->protocol == IPPROTO_TCP ? 16 : 6);
 }
 
-void headers_set_checksum(unsigned char *frame, const struct headers *headers, size_t length) {
+void headers_set_checksum_over(unsigned char *frame, const struct headers *headers, size_t length, uint64_t pseudo) {
 	unsigned char *at = headers_checksum(frame, headers);
-	size_t covered = length - headers->transport;
 	put16(at, 0);
-	uint64_t pseudo = headers_pseudo_sum(frame, headers, covered);
-	uint16_t sum = (uint16_t)~checksum(frame + headers->transport, covered, pseudo);
+	uint16_t sum = (uint16_t)~checksum(frame + headers->transport, length - headers->transport, pseudo);
 	/* Zero says that there is none. */
 	put16(at, sum || headers->protocol == IPPROTO_TCP ? sum : 0xffff); // cppcheck-suppress knownConditionTrueFalse
 }
 
-/* Skips options of IPv6 for the hop or the destination. */
+void headers_set_checksum(unsigned char *frame, const struct headers *headers, size_t length) {
+	headers_set_checksum_over(frame, headers, length, headers_pseudo_sum(frame, headers, length - headers->transport));
+}
+
+/* Skips options of IPv6 for the hop or the destination, and where it is routed. */
 static enum header_kind find_ip6(const unsigned char *frame, size_t length, struct headers *headers) {
 	size_t at = headers->ip + 40;
 	if (at > length || frame[headers->ip] >> 4 != 6) return HEADERS_UNCLEAR;
 	uint8_t next = frame[headers->ip + 6];
-	while (next == IPPROTO_HOPOPTS || next == IPPROTO_DSTOPTS) {
+	bool routed = false;
+	while (next == IPPROTO_HOPOPTS || next == IPPROTO_DSTOPTS || next == IPPROTO_ROUTING) {
 		if (at + 8 > length) return HEADERS_UNCLEAR;
+		routed |= next == IPPROTO_ROUTING;
 		next = frame[at];
 		at += (frame[at + 1] + 1u) * 8;
 	}
 	headers->v6 = true;
 	headers->protocol = next;
 	headers->transport = at;
-	return next == IPPROTO_FRAGMENT || next == IPPROTO_ROUTING ? HEADERS_UNCLEAR : HEADERS_FLOW;
+	return next == IPPROTO_FRAGMENT ? HEADERS_UNCLEAR : routed ? HEADERS_ROUTED : HEADERS_FLOW;
 }
 
 static enum header_kind find_ip4(const unsigned char *frame, size_t length, struct headers *headers) {
@@ -122,11 +126,11 @@ enum header_kind headers_find(const unsigned char *frame, size_t length, struct 
 	if (type != ETH_P_IP && type != ETH_P_IPV6) return HEADERS_OTHER;
 	headers->ip = at;
 	enum header_kind kind = type == ETH_P_IP ? find_ip4(frame, length, headers) : find_ip6(frame, length, headers);
-	if (kind != HEADERS_FLOW) return kind;
+	if (kind == HEADERS_UNCLEAR) return kind;
 	if (headers->protocol != IPPROTO_TCP && headers->protocol != IPPROTO_UDP) return HEADERS_OTHER;
 	size_t least = headers->protocol == IPPROTO_TCP ? 20 : 8;
 	if (headers->transport + least > length) return HEADERS_UNCLEAR;
 	if (headers->protocol == IPPROTO_TCP) least = (size_t)(frame[headers->transport + 12] >> 4) * 4;
 	headers->payload = headers->transport + least;
-	return (headers->protocol == IPPROTO_TCP && least < 20) || headers->payload > length ? HEADERS_UNCLEAR : HEADERS_FLOW;
+	return (headers->protocol == IPPROTO_TCP && least < 20) || headers->payload > length ? HEADERS_UNCLEAR : kind;
 }

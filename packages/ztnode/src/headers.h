@@ -7,11 +7,12 @@
 #include <stdint.h>
 
 #define ETHERNET_HEADER 14
-#define HEADERS_MOST 256 /* longer ones are neither cut nor joined */
+#define HEADERS_MOST 256 /* longer ones are not joined */
 
 enum header_kind {
 	HEADERS_OTHER,   /* not IP, or a protocol without segments */
 	HEADERS_UNCLEAR, /* a fragment, or incomplete: may belong to any flow of TCP or UDP */
+	HEADERS_ROUTED,  /* the same as a flow, but its checksum has another address than the packet (IPv6 routing header) */
 	HEADERS_FLOW     /* TCP or UDP with its whole header */
 };
 
@@ -22,7 +23,7 @@ struct headers {
 	size_t ip, transport, payload;
 };
 
-/* Find them. `headers` is set for HEADERS_FLOW only. */
+/* Find them. `headers` is set for HEADERS_FLOW and HEADERS_ROUTED only. */
 enum header_kind headers_find(const unsigned char *frame, size_t length, struct headers *headers);
 
 /* Internet checksum over data, folded, not inverted; `sum` continues an earlier one (RFC 1071). */
@@ -31,7 +32,8 @@ uint16_t checksum(const unsigned char *data, size_t length, uint64_t sum);
 uint64_t headers_pseudo_sum(const unsigned char *frame, const struct headers *headers, size_t length);
 /* Set the length of the IP packet (and of UDP) for a frame of `length` bytes, and the checksum of IPv4. */
 void headers_set_length(unsigned char *frame, const struct headers *headers, size_t length);
-/* Compute the checksum of TCP or UDP in a frame of `length` bytes. */
+/* Compute the checksum of TCP or UDP in a frame of `length` bytes; `pseudo` is the sum of its pseudo header. */
+void headers_set_checksum_over(unsigned char *frame, const struct headers *headers, size_t length, uint64_t pseudo);
 void headers_set_checksum(unsigned char *frame, const struct headers *headers, size_t length);
 /* Where the checksum of TCP or UDP is. */
 unsigned char *headers_checksum(unsigned char *frame, const struct headers *headers);

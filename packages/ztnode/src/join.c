@@ -132,7 +132,7 @@ void join_frame(struct joiner *joiner, const unsigned char *frame, size_t length
 	enum header_kind kind = length > FRAME_MAX ? HEADERS_OTHER : headers_find(frame, length, &at);
 	if (kind != HEADERS_FLOW) {
 		/* A fragment must not overtake the datagrams before it, and has no ports that say whose it is. */
-		if (kind == HEADERS_UNCLEAR) join_flush(joiner, sink, context);
+		if (kind != HEADERS_OTHER) join_flush(joiner, sink, context);
 		sink(context, &plain, frame, length);
 		return;
 	}

@@ -4,6 +4,7 @@
 #include <string.h>
 
 enum { TCP_FIN = 1, TCP_PSH = 8, TCP_CWR = 128 };
+enum { CUT_HEADERS_MOST = 10000 }; /* no MTU has room for more */
 
 /* The number and flags of one segment: `done` bytes of payload were before it. */
 static void number_segment(unsigned char *tcp, size_t done, bool last) {
@@ -12,9 +13,10 @@ static void number_segment(unsigned char *tcp, size_t done, bool last) {
 	if (done) tcp[13] &= (unsigned char)~TCP_CWR;
 }
 
-static void cut(unsigned char *frame, size_t length, const struct headers *at, size_t size, frame_sink *sink,
-                void *context) {
-	unsigned char original[HEADERS_MOST];
+/* `pseudo` is the sum of the pseudo header without the length. */
+static void cut(unsigned char *frame, size_t length, const struct headers *at, uint64_t pseudo, size_t size,
+                frame_sink *sink, void *context) {
+	unsigned char original[CUT_HEADERS_MOST];
 	size_t payload = length - at->payload;
 	memcpy(original, frame, at->payload);
 	for (size_t done = 0, index = 0; done < payload; index++) {
@@ -25,7 +27,7 @@ static void cut(unsigned char *frame, size_t length, const struct headers *at, s
 		if (!at->v6) put16(ip + 4, (uint16_t)(get16(ip + 4) + index));
 		headers_set_length(piece, at, whole);
 		if (at->protocol == IPPROTO_TCP) number_segment(piece + at->transport, done, done + here == payload);
-		headers_set_checksum(piece, at, whole);
+		headers_set_checksum_over(piece, at, whole, pseudo + whole - at->transport);
 		sink(context, NULL, piece, whole);
 		done += here;
 	}
@@ -55,8 +57,16 @@ bool frame_split(const struct virtio_net_hdr *header, unsigned char *frame, size
 		return true;
 	}
 	struct headers at;
-	if (headers_find(frame, length, &at) != HEADERS_FLOW || !is_kind(gso, &at)) return false;
-	if (at.payload == length || at.payload > HEADERS_MOST || header->gso_size == 0) return false;
-	cut(frame, length, &at, header->gso_size, sink, context);
+	enum header_kind kind = headers_find(frame, length, &at);
+	if ((kind != HEADERS_FLOW && kind != HEADERS_ROUTED) || !is_kind(gso, &at)) return false;
+	if (at.payload == length || at.payload > CUT_HEADERS_MOST || header->gso_size == 0) return false;
+	uint64_t pseudo = headers_pseudo_sum(frame, &at, 0);
+	if (kind == HEADERS_ROUTED) {
+		/* The kernel has left the sum of the pseudo header, with the address where the packet ends, where the checksum
+		 * goes. */
+		if (!(header->flags & VIRTIO_NET_HDR_F_NEEDS_CSUM)) return false;
+		pseudo = get16(headers_checksum(frame, &at)) + (uint64_t)(uint16_t) ~(length - at.transport);
+	}
+	cut(frame, length, &at, pseudo, header->gso_size, sink, context);
 	return true;
 }

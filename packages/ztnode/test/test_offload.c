@@ -151,6 +151,41 @@ static void malformed_headers(void) {
 	assert(out.count == 0);
 }
 
+/* Headers that IPv6 may have before TCP: they are cut however long they are; of a routed packet, the checksum is that of
+ * where it ends, which is not the address in its header. */
+static void super_packets_with_more_headers(void) {
+	static unsigned char frame[FRAME_MAX];
+	enum { PAYLOAD = 5000, SEGMENT = 1200, IP = 14, MORE = IP + 40 };
+	const struct {
+		unsigned char type;
+		size_t size;
+	} more[] = {{IPPROTO_DSTOPTS, 8}, {IPPROTO_DSTOPTS, 512}, {IPPROTO_ROUTING, 24}, {IPPROTO_ROUTING, 1024}};
+	for (size_t i = 0; i < sizeof more / sizeof *more; i++) {
+		static struct pile out;
+		size_t size = more[i].size, length = make(frame, true, 7, 0x18, PAYLOAD, 3) + size, tcp = MORE + size;
+		memmove(frame + tcp, frame + MORE, length - tcp);
+		memset(frame + MORE, 0, size);
+		frame[IP + 6] = more[i].type, frame[MORE] = IPPROTO_TCP, frame[MORE + 1] = (unsigned char)(size / 8 - 1);
+		put16(frame + IP + 4, (uint16_t)(length - MORE));
+		bool routed = more[i].type == IPPROTO_ROUTING;
+		unsigned char end[16];
+		memset(end, routed ? 0x77 : 0x20, sizeof end);
+		uint64_t sum = IPPROTO_TCP + checksum(frame + IP + 8, 16, checksum(end, 16, 0));
+		put16(frame + tcp + 16, checksum(NULL, 0, sum + length - tcp));
+		memset(&out, 0, sizeof out);
+		struct virtio_net_hdr header = {
+			.flags = VIRTIO_NET_HDR_F_NEEDS_CSUM, .gso_type = VIRTIO_NET_HDR_GSO_TCPV6, .gso_size = SEGMENT};
+		assert(frame_split(&header, frame, length, collect, &out) && out.count == 5);
+		unsigned char *got = out.bytes;
+		for (unsigned int piece = 0; piece < 5; got += out.lengths[piece++]) {
+			size_t here = out.lengths[piece], covered = here - tcp;
+			assert(covered == 32 + (piece < 4 ? SEGMENT : PAYLOAD - 4 * SEGMENT) && get16(got + IP + 4) == here - MORE);
+			assert(get32(got + tcp + 4) == 7 + piece * SEGMENT && memcmp(got + MORE, frame + MORE, 2) == 0);
+			assert(checksum(got + tcp, covered, sum + covered) == 0xffff);
+		}
+	}
+}
+
 /* -- UDP */
 
 enum { TAGGED = 1, V6 = 2, NO_DF = 4, NO_SUM = 8 };
@@ -492,6 +527,7 @@ int main(void) {
 	}
 	order_is_kept();
 	damage_is_not_hidden();
+	super_packets_with_more_headers();
 	malformed_headers();
 	datagrams_of_a_flow();
 	headers_must_agree();
