@@ -10,6 +10,7 @@ from __future__ import annotations
 import syslog
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import Enum
 from pathlib import Path
 from typing import Any
 
@@ -42,15 +43,24 @@ class CommitError(RuntimeError):
         super().__init__(plain(text))
 
 
+class Keep(Enum):
+    """In place of a value: what stands stays."""
+
+    KEPT = "kept"
+
+
 @dataclass(frozen=True)
 class Change:
-    """A checked change of one bundle; ``plan`` None means that the bundle is deleted."""
+    """A checked change of one bundle; ``plan`` None means that the bundle is deleted.
+
+    What is in the configuration alone stays as it is unless it is given: who has a plan only does not know it.
+    """
 
     bundle: str
     plan: Plan | None
     warnings: tuple[str, ...] = ()
     secrets: Mapping[int, SecretIdentity] = field(default_factory=dict, repr=False)  # of the configuration, by instance
-    api_key: str | None = field(default=None, repr=False)  # of its controller
+    api_key: str | Keep | None = field(default=Keep.KEPT, repr=False)  # of its controller; None: it has none
 
 
 def check(name: str, bundles: Mapping[str, Mapping[str, Any]]) -> Change:
@@ -198,8 +208,10 @@ def _follow(change: Change) -> list[str]:
         raise
 
 
-def _publish_key(bundle: str, key: str | None) -> None:
+def _publish_key(bundle: str, key: str | Keep | None) -> None:
     """The API key of a controller is in a file for root alone, where zerotier-pathd has it read when it is used."""
+    if key is Keep.KEPT:
+        return
     path = names.controller_key(bundle)
     if key is None:
         path.unlink(missing_ok=True)
@@ -211,7 +223,7 @@ def _publish_key(bundle: str, key: str | None) -> None:
 
 def _publish(change: Change) -> None:
     path = names.plan_file(change.bundle)
-    _publish_key(change.bundle, change.api_key)
+    _publish_key(change.bundle, change.api_key if change.plan else None)
     if change.plan is None:
         path.unlink(missing_ok=True)
         return

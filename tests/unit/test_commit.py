@@ -46,3 +46,22 @@ def test_the_plan_before_it_comes_back(
     assert seen == ([wanted is not None] if isinstance(fault, PathdError) else [])
     assert (path.read_text() if path.exists() else None) == (to_json(before) if before else None)
     assert done == ["start", "kill"], "one that is only late reads what came back"
+
+
+@pytest.mark.parametrize(("change", "left"), [
+    (commit.Change("zt0", PLAN), "a key"),
+    (commit.Change("zt0", PLAN, api_key="another"), "another"),
+    (commit.Change("zt0", PLAN, api_key=None), None),
+    (commit.Change("zt0", None), None),
+], ids=["plan alone", "other key", "no controller", "deleted"])  # fmt: skip
+def test_who_has_a_plan_alone_leaves_the_key(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, change: commit.Change, left: str | None
+) -> None:
+    """Op mode starts instances anew by their plan, which has no secret."""
+    monkeypatch.setattr(names, "RUN_DIR", tmp_path)
+    monkeypatch.setattr(systemd, "systemctl", lambda *_words, **_options: "")
+    monkeypatch.setattr(commit, "ask", lambda _request: {})
+    commit._publish_key("zt0", "a key")
+    commit._follow(change)
+    key = names.controller_key("zt0")
+    assert (key.read_text() if key.exists() else None) == left

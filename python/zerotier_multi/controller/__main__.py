@@ -46,7 +46,8 @@ def main(bundle: str) -> None:
         plan = read_plan(bundle)
         key = names.controller_key(bundle).read_text("ascii").strip()
     except (OSError, ValueError):
-        print(json.dumps({"fault": "has no key on this router; commit again", "members": []}))
+        fault = f"has no key on this router; commit any change of interfaces zerotier {bundle}, or restart the router"
+        print(json.dumps({"fault": fault, "members": []}))
         return
     print(json.dumps(attempt(plan, key, socket.gethostname().partition(".")[0])))
 
