@@ -8,13 +8,13 @@ finished by the next.
 from __future__ import annotations
 
 import syslog
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
 from typing import Any
 
-from zerotier_multi import box, names, restarts, systemd, usage
+from zerotier_multi import box, names, restarts, systemd, turn, usage
 from zerotier_multi.box_checks import check_on_box, warnings
 from zerotier_multi.bundle import Bundle
 from zerotier_multi.bundle_parser import parse_bundle
@@ -43,10 +43,22 @@ class CommitError(RuntimeError):
         super().__init__(plain(text))
 
 
+class NotNow(RuntimeError):
+    """Op mode may not change a bundle just now, and has changed nothing; the text is one sentence."""
+
+    @classmethod
+    def overtaken(cls, what: str) -> NotNow:
+        """Somebody was faster with ``what``, such as zt0 or zt0/2."""
+        return cls(f"{what} was changed meanwhile; try again")
+
+
 class Keep(Enum):
     """In place of a value: what stands stays."""
 
     KEPT = "kept"
+
+
+_turn = turn.Turn()  # from generate() to the end of apply(), which a conf script calls one after the other
 
 
 @dataclass(frozen=True)
@@ -96,7 +108,66 @@ def _parse_other(name: str, tree: Mapping[str, Any]) -> Bundle | None:
 
 
 def generate(change: Change) -> None:
-    """Make the homes, identities and files of the instances. Raises :class:`CommitError`."""
+    """Make the homes, identities and files of the instances. Raises :class:`CommitError`.
+
+    Op mode changes no instance from here until :func:`apply` has returned.
+    """
+    try:
+        _take_turn(change.bundle)
+        _generate(change)
+    except BaseException:
+        _turn.end()
+        raise
+
+
+def apply(change: Change) -> list[str]:
+    """Publish the plan and start, restart and stop what differs; returns what the daemon could not do yet.
+
+    Order: paths that go are drained before their processes stop. Raises :class:`CommitError`.
+    """
+    try:
+        _take_turn(change.bundle)
+        return _apply(change)
+    finally:
+        _turn.end()
+
+
+def renew(seen: Mapping[str, Plan | None], work: Callable[[], None]) -> None:
+    """Between two commits, let op mode replace what is in homes, and bring the instances to their plans again.
+
+    ``seen`` are the plans by which the caller has decided what to do, None for a bundle without one; ``work`` stops
+    instances and replaces what is in their homes. Raises :class:`NotNow` before ``work`` where a commit takes too long or
+    has changed a plan meanwhile; :class:`CommitError`, OSError and what ``work`` raises.
+    """
+    try:
+        if not _turn.take():
+            raise NotNow(f"a commit was not done after {turn.PATIENCE:.0f} s, so nothing was changed; try again when it is")
+        now = {plan.bundle: plan for plan in published_plans()}
+        for bundle, plan in seen.items():
+            if now.get(bundle) != plan:
+                raise NotNow.overtaken(bundle)
+        work()
+        for plan in filter(None, seen.values()):
+            change = Change(plan.bundle, plan)
+            _generate(change)
+            _apply(change)
+    finally:
+        _turn.end()
+
+
+def _take_turn(bundle: str) -> None:
+    try:
+        taken = _turn.take()
+    except OSError as error:
+        raise CommitError(_disk(bundle, error)) from None
+    if not taken:
+        raise CommitError(
+            f"interfaces zerotier {bundle}: a command of op mode that replaces identities was not done after "
+            f"{turn.PATIENCE:.0f} s; wait until it is, or end it, and commit again"
+        )
+
+
+def _generate(change: Change) -> None:
     if change.plan is None:
         return
     try:
@@ -128,11 +199,7 @@ def _files(plan: Plan, instance: InstancePlan) -> HomeFiles:
     return current_files(plan, instance, own_identity(Path(instance.home)), read_hosts(), addresses)
 
 
-def apply(change: Change) -> list[str]:
-    """Publish the plan and start, restart and stop what differs; returns what the daemon could not do yet.
-
-    Order: paths that go are drained before their processes stop. Raises :class:`CommitError`.
-    """
+def _apply(change: Change) -> list[str]:
     instances = change.plan.instances if change.plan else ()
     units = {i.unit: i for i in instances}
     try:

@@ -72,6 +72,11 @@ def plan_file(bundle: str) -> Path:
     return RUN_DIR / f"{bundle}.json"
 
 
+def turn_file() -> Path:
+    """Whose lock says who may change the instances just now; root's."""
+    return RUN_DIR / "commit.lock"
+
+
 def controller_key(bundle: str) -> Path:
     """Where the API key of a bundle's controller is, for root alone."""
     return RUN_DIR / "pathd" / "controller" / bundle

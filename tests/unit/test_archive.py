@@ -9,10 +9,13 @@ import os
 import stat
 import subprocess
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
-from zerotier_multi import archive, names
+from tests.unit.op_box import PLAN
+from zerotier_multi import archive, commit, names
 from zerotier_multi.archive import Archive, ArchiveProblem, foreign, pack, seal, unpack, unseal
 from zerotier_multi.op import archives
 from zerotier_multi.op.errors import NotConfigured, OpError, Unavailable, WrongValue
@@ -304,6 +307,30 @@ def test_other_identities_give_way_on_request_alone(root: Path, typed: Callable[
     typed(PASSPHRASE)
     restore(path, replace=True)
     assert nodes(root)["zt0/2"] == secret(2) and (root / "zt0/2/identity.public").read_text() == secret(2)[:141]
+
+
+@pytest.mark.parametrize("what", ["commit", "first commit", "reset"])
+def test_a_commit_meanwhile_is_not_undone(
+    root: Path, typed: Callable[[str], None], monkeypatch: pytest.MonkeyPatch, what: str
+) -> None:
+    """It may come between the look at the plans and the first file; the plan that was seen is published no more."""
+    path, as_ever = made(root, typed), archives._stage
+    (root / "zt0/2/identity.secret").write_text(secret(9))
+    plan = replace(PLAN, mtu=1300)
+    monkeypatch.setattr(archives, "published_plans", lambda: [] if what == "first commit" else [PLAN])
+    monkeypatch.setattr(commit, "published_plans", lambda: [PLAN] if what == "reset" else [plan])
+
+    def stage(*given: Any) -> Any:
+        if what == "reset":
+            (root / "zt0/2/identity.secret").write_text(secret(8))
+        return as_ever(*given)
+
+    monkeypatch.setattr(archives, "_stage", stage)
+    monkeypatch.setattr(archives, "_stop", lambda *_given: pytest.fail("it stops instances"))
+    with pytest.raises(Unavailable, match=rf"^zt0{'/2' if what == 'reset' else ''} was changed meanwhile; try again$"):
+        restore(path, replace=True)
+    assert nodes(root)["zt0/2"] == secret(8 if what == "reset" else 9)
+    assert not [p for p in root.rglob(".*") if p.name.startswith(".identity")]
 
 
 def test_a_wrong_passphrase_a_cut_and_a_foreign_file_change_nothing(root: Path, typed: Callable[[str], None]) -> None:

@@ -17,11 +17,12 @@ from types import ModuleType
 import pytest
 from lxml import etree
 from tests.unit.op_box import PLAN
-from zerotier_multi import engine, names, restarts
+from zerotier_multi import commit, engine, names, restarts
 from zerotier_multi.engine import IdentityError, generate_identity
 from zerotier_multi.identity import PublicIdentity
 from zerotier_multi.op import actions, gather
 from zerotier_multi.op.errors import NotAllowed, NotConfigured, Unavailable
+from zerotier_multi.plan import to_json
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 
@@ -54,6 +55,9 @@ def box(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Box]:
     made = Box()
     homes = tuple(replace(i, home=str(tmp_path / str(i.number))) for i in PLAN.instances)
     plan = replace(PLAN, instances=homes)
+    monkeypatch.setattr(names, "RUN_DIR", tmp_path / "run")
+    names.RUN_DIR.mkdir()
+    names.plan_file("zt0").write_text(to_json(plan))
     for instance in homes:
         home = Path(instance.home)
         home.mkdir()
@@ -62,7 +66,6 @@ def box(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Box]:
         (home / "identity.public").write_text(secret[:141])
     monkeypatch.setattr(restarts, "ask", made.ask)
     monkeypatch.setattr(actions.systemd, "systemctl", made.systemctl)
-    monkeypatch.setattr(actions, "plan_of", lambda _bundle: plan)
     monkeypatch.setattr(actions, "_device_index", lambda instance: made.index[instance.device])
     monkeypatch.setattr(actions, "PATIENCE", 0.2)
     monkeypatch.setattr(os, "geteuid", lambda: 0)
@@ -106,15 +109,15 @@ def test_identities_stay_without_a_yes(box: Box, monkeypatch: pytest.MonkeyPatch
 def test_an_identity_is_deleted_after_a_yes_and_made_anew(box: Box, monkeypatch: pytest.MonkeyPatch) -> None:
     plan = actions.plan_of("zt0")
 
-    def generate(change: actions.Change) -> None:
+    def generate(change: commit.Change) -> None:
         assert change.plan == plan
         for instance in plan.instances:
             secret = Path(instance.home) / "identity.secret"
             if not secret.exists():
                 secret.write_text(f"00000000c{instance.number}:0:{'ab' * 64}:{'cd' * 64}")
 
-    monkeypatch.setattr(actions, "generate", generate)
-    monkeypatch.setattr(actions, "apply", lambda change: box.done.append("apply"))
+    monkeypatch.setattr(commit, "_generate", generate)
+    monkeypatch.setattr(commit, "_apply", lambda change: box.done.append("apply"))
     monkeypatch.setattr("builtins.input", lambda _question: "y")
     said: list[str] = []
     actions.reset_identity("zt0", 2, False, said.append)
@@ -123,6 +126,31 @@ def test_an_identity_is_deleted_after_a_yes_and_made_anew(box: Box, monkeypatch:
     assert not (Path(plan.instances[1].home) / "identity.public").exists()
     assert (Path(plan.instances[0].home) / "identity.secret").read_text().startswith("00000000a1")
     assert "cd" * 64 not in "".join(said)
+
+
+@pytest.mark.parametrize("what", ["commit", "deletion", "reset"])
+def test_who_answers_late_undoes_nothing(box: Box, monkeypatch: pytest.MonkeyPatch, what: str) -> None:
+    """The question may stand for hours; what others have changed in that time stays."""
+    plan = actions.plan_of("zt0")
+    file, secret = names.plan_file("zt0"), Path(plan.instances[1].home) / "identity.secret"
+    monkeypatch.setattr(commit, "_generate", lambda _change: box.done.append("generate"))
+    monkeypatch.setattr(commit, "_apply", lambda _change: box.done.append("apply"))
+
+    def typed(_question: str) -> str:
+        match what:
+            case "commit":
+                file.write_text(to_json(replace(plan, mtu=1300)))
+            case "deletion":
+                file.unlink()
+            case _:
+                secret.write_text(f"00000000b2:0:{'ab' * 64}:{'cd' * 64}")
+        return "y"
+
+    monkeypatch.setattr("builtins.input", typed)
+    with pytest.raises(Unavailable, match=rf"^zt0{'/2' if what == 'reset' else ''} was changed meanwhile; try again$"):
+        actions.reset_identity("zt0", None, False, lambda _: None)
+    assert box.done == [] and all((Path(i.home) / "identity.secret").exists() for i in plan.instances)
+    assert not file.exists() or (actions.plan_of("zt0").mtu == 1300) == (what == "commit")
 
 
 def test_why_no_identity_was_made_is_said(tmp_path: Path) -> None:

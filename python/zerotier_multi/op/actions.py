@@ -15,7 +15,7 @@ from types import FrameType
 from typing import Any
 
 from zerotier_multi import box, names, systemd
-from zerotier_multi.commit import Change, CommitError, apply, generate
+from zerotier_multi.commit import CommitError, NotNow, renew
 from zerotier_multi.engine import IdentityError, generate_identity
 from zerotier_multi.files import is_running, sync
 from zerotier_multi.homes import keep_secrets, own_identity
@@ -115,7 +115,10 @@ def _watch(plan: Plan, instance: InstancePlan) -> IsBack:
 
 
 def reset_identity(bundle: str, number: int | None, no_prompt: bool, say: Say = _tell) -> None:
-    """Delete identities and start the instances with new ones, after a yes."""
+    """Delete identities and start the instances with new ones, after a yes.
+
+    Raises :class:`Unavailable`, with nothing changed where another command or a commit was faster than the yes.
+    """
     require_root()
     plan = plan_of(bundle)
     having = [(i, node) for i in _chosen(plan, number) if (node := _node(i))]
@@ -137,7 +140,7 @@ def reset_identity(bundle: str, number: int | None, no_prompt: bool, say: Say = 
     if not no_prompt and not _yes("Delete the identities? [y/N] "):
         say("Nothing was changed.")
         return
-    _replace_identities(plan, [instance for instance, _ in having])
+    _replace_identities(plan, having)
     for instance, node in having:
         if not _wait(lambda i=instance, old=node: _node(i) not in (None, old)):
             raise Unavailable(f"{bundle}/{instance.number} has no new identity yet; see: journalctl -u {instance.unit}")
@@ -160,22 +163,28 @@ def _yes(question: str) -> bool:
         return False
 
 
-def _replace_identities(plan: Plan, instances: Sequence[InstancePlan]) -> None:
-    """Stop, delete, and let the commit's own steps make and start everything anew."""
-    try:
-        drain(instances)
-    except PathdError:
-        pass  # the instances stop all the same; the commit's steps start the daemon
-    try:
+def _replace_identities(plan: Plan, having: Sequence[tuple[InstancePlan, str]]) -> None:
+    """Stop, delete, and let the commit's own steps make and start everything anew; each instance with the node it had."""
+
+    def delete() -> None:
+        if changed := [i for i, node in having if _node(i) != node]:
+            raise NotNow.overtaken(f"{plan.bundle}/{changed[0].number}")
+        instances = [instance for instance, _ in having]
+        try:
+            drain(instances)
+        except PathdError:
+            pass  # the instances stop all the same; the commit's steps start the daemon
         systemd.stop(*(i.unit for i in instances))
         for instance in instances:
             home = Path(instance.home)
             for name in ("identity.secret", "identity.public"):
                 (home / name).unlink(missing_ok=True)
             sync(home)
-        change = Change(plan.bundle, plan)
-        generate(change)
-        apply(change)
+
+    try:
+        renew({plan.bundle: plan}, delete)
+    except NotNow as reason:
+        raise Unavailable(str(reason)) from None
     except (systemd.SystemdError, CommitError, OSError) as error:
         raise Unavailable(f"the identities of {plan.bundle} could not all be replaced: {error}") from None
 

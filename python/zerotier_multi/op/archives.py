@@ -30,7 +30,7 @@ from zerotier_multi.archive import (
     unpack,
     unseal,
 )
-from zerotier_multi.commit import Change, CommitError, apply, generate
+from zerotier_multi.commit import CommitError, NotNow, renew
 from zerotier_multi.files import aside, clear_unfinished, sync, write_atomic
 from zerotier_multi.homes import configured_files, make_home, own_identity
 from zerotier_multi.op.actions import ends_in_order
@@ -241,26 +241,28 @@ def read_archive(path: str, bundle: str | None, passphrase_file: str | None, rep
     if not homes:
         has = ", ".join(sorted({b for b, _n in archive.homes})) or "nothing"
         raise WrongValue(f"{source} has no identity of {shown(bundle or 'any bundle')}; it has: {has}")
-    due = [place for place in sorted(homes) if _node_now(place) != archive.identity(place)]
-    others = [place for place in due if _node_now(place) is not None]
+    plans = {plan.bundle: plan for plan in published_plans()}
+    nodes = {place: _node_now(place) for place in sorted(homes)}
+    due = [place for place, node in nodes.items() if node != archive.identity(place)]
+    others = [place for place in due if nodes[place] is not None]
     if others and not replace:
         first = others[0]
         raise WrongValue(
             f"{first[0]}/{first[1]} has another identity than in {source}, so nothing was changed; to lose its own for that of the "
             f"archive, use: import zerotier archive {source} replace"
         )
-    fixed = {(plan.bundle, i.number) for plan in published_plans() for i in plan.instances if i.identity}
+    fixed = {(plan.bundle, i.number) for plan in plans.values() for i in plan.instances if i.identity}
     if bound := [place for place in due if place in fixed]:
         raise WrongValue(
             f"{bound[0][0]}/{bound[0][1]} has another identity from the configuration, so nothing was changed; delete "
             f"interfaces zerotier {bound[0][0]} instance {bound[0][1]} identity first"
         )
-    _put({place: homes[place] for place in homes}, due)
+    if due:
+        _put({place: homes[place] for place in due}, {place: nodes[place] for place in due}, plans)
     for name, number in sorted(homes):
         verb = "is" if (name, number) in due else "was already"
         say(f"{name}/{number} {verb} node {archive.node((name, number))}, from router {archive.router}, {archive.created}.")
-    known = {plan.bundle for plan in published_plans()}
-    for name in sorted({b for b, _n in homes} - known):
+    for name in sorted({b for b, _n in homes} - plans.keys()):
         say(f"{name} is not configured yet; its identities are used by its first commit.")
     say("A router that has the same identities must not run any more.")
 
@@ -293,31 +295,37 @@ def _node_now(place: tuple[str, int]) -> object:
         return "unreadable"
 
 
-def _put(homes: Homes, due: Sequence[tuple[str, int]]) -> None:
-    """Write all files aside, then stop what uses them, give them their names, and start it again."""
-    plans = [plan for plan in published_plans() if any(place[0] == plan.bundle for place in due)]
+def _put(homes: Homes, nodes: Mapping[tuple[str, int], object], plans: Mapping[str, Plan]) -> None:
+    """Write all files aside, then stop what uses them, give them their names, and start it again.
+
+    ``nodes`` is what the homes have, ``plans`` what is in force, as the caller has seen them.
+    """
+    seen = {bundle: plans.get(bundle) for bundle, _number in homes}
+    known = [plan for plan in seen.values() if plan]
     with ends_in_order(), ExitStack() as staged:
         try:
-            ready = [pair for place in due for pair in _stage(names.home(*place), homes[place], staged)]
+            ready = [pair for place, files in homes.items() for pair in _stage(names.home(*place), files, staged)]
         except OSError as error:
             raise Unavailable(f"{error.filename} cannot be written ({error.strerror}), so nothing was changed") from None
-        try:
-            _stop(plans, due)
+
+        def replace() -> None:
+            if changed := [place for place, node in nodes.items() if _node_now(place) != node]:
+                raise NotNow.overtaken(f"{changed[0][0]}/{changed[0][1]}")
+            _stop(known, list(homes))
             for temporary, path in ready:
                 os.replace(temporary, path)
-            for place in due:
+            for place, files in homes.items():
                 home = names.home(*place)
-                public = public_part(homes[place]["identity.secret"])
+                public = public_part(files["identity.secret"])
                 write_atomic(home / "identity.public", str(public).encode(), 0o600)  # ztnode does not write it again
                 sync(home)
-            for plan in plans:
-                change = Change(plan.bundle, plan)
-                generate(change)
-                apply(change)
+
+        try:
+            renew(seen, replace)
+        except NotNow as reason:
+            raise Unavailable(str(reason)) from None
         except (systemd.SystemdError, CommitError, OSError) as error:
-            raise Unavailable(
-                f"not all identities of {', '.join(p.bundle for p in plans)} could be replaced: {error}; repeat the command"
-            ) from None
+            raise Unavailable(f"not all identities of {', '.join(seen)} could be replaced: {error}; repeat the command") from None
 
 
 def _stop(plans: Sequence[Plan], due: Sequence[tuple[str, int]]) -> None:
