@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import sys
 from collections.abc import Sequence
 from typing import Any
@@ -13,6 +12,7 @@ from ztsh.bootreport import boot_warning
 from ztsh.configuration import read_config, running
 from ztsh.differences import compared
 from ztsh.errors import SessionError
+from ztsh.private import strip_private
 from ztsh.schema import Node, load_schema
 from ztsh.session import EMPTY
 from ztsh.store import GROUP
@@ -87,23 +87,6 @@ def _commits(arguments: Sequence[str], schema: Node) -> int:
 
 
 # -- filters
-
-_PRIVATE = [
-    (r"\b(\d{1,3})\.(\d{1,3})\.(\d{1,3})\.(\d{1,3})\b", r"xxx.xxx.\3.\4"),
-    (r"\b(?:[0-9a-fA-F]{1,4}:){2,}[0-9a-fA-F:]*[0-9a-fA-F]", "xxxx:xxxx::xxxx"),
-    (r"\b[0-9a-f]{10}:0:[0-9a-f]{128}(:[0-9a-f]{128})?\b", "xxxxxxxxxx:0:xxxxxx"),
-    (r"\b[0-9a-fA-F]{16}\b", "xxxxxxxxxxxxxxxx"),
-    (r"(?m)(\b(?:description|comment|api-key|password|secret|key)\s+)(\S.*)$", r"\1xxxxxx"),
-    (r"(\bremote\s+)([\w.-]+)", r"\1xxxxxx"),
-    (r"/\*.*?\*/", "/* xxxxxx */"),
-]
-
-
-def strip_private(text: str) -> str:
-    """The text without addresses, networks, identities, names and secrets."""
-    for pattern, instead in [_PRIVATE[2], *_PRIVATE]:
-        text = re.sub(pattern, instead, text)
-    return text
 
 
 def run_filter(arguments: Sequence[str]) -> int:

@@ -77,7 +77,7 @@ def parse(text: str) -> Parsed:
         if kind == "word":
             words.append(word)
         elif kind == "comment":
-            comment = word.strip()
+            comment = " ".join(part.strip() for part in word.strip().splitlines())  # all that works by the line needs one
         elif word == "{":
             if not 1 <= len(words) <= 2:
                 raise TextError(f"line {line}: a block needs a name, or a name and a value, before its brace")
