@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import syslog
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
@@ -73,6 +74,7 @@ class Change:
     warnings: tuple[str, ...] = ()
     secrets: Mapping[int, SecretIdentity] = field(default_factory=dict, repr=False)  # of the configuration, by instance
     api_key: str | Keep | None = field(default=Keep.KEPT, repr=False)  # of its controller; None: it has none
+    leaving: tuple[str, ...] = ()  # bundles that go with the same commit, each before this change is carried out
 
 
 def check(name: str, bundles: Mapping[str, Mapping[str, Any]]) -> Change:
@@ -84,19 +86,22 @@ def check(name: str, bundles: Mapping[str, Mapping[str, Any]]) -> Change:
     if name not in bundles:
         return Change(name, None)
     bundle = parse_bundle(name, bundles[name])
-    others = [_parse_other(other, tree) for other, tree in bundles.items() if other != name]
-    known = [b for b in others if b is not None]
+    others = {other: _parse_other(other, tree) for other, tree in bundles.items() if other != name}
+    known = [b for b in others.values() if b is not None]
     topology = box.own_topology()
     refuse_if_any(check_bundle(bundle, topology))
     refuse_if_any(p for p in check_together([*known, bundle], topology) if p.path.startswith(f"{bundle.path} "))
-    facts = read_facts(bundle, topology)
+    # VyOS commits each bundle by itself, and one that is refused stays as it is.
+    coming = {other: b if b and not check_bundle(b, topology) else None for other, b in others.items()}
+    facts = read_facts(bundle, topology, coming)
     refuse_if_any(check_on_box(bundle, facts))
     choice = choose_engine(bundle, facts.engines, facts.own_addresses) or Choice("")  # none: a disabled bundle
     offset = cpu_offset(bundle, known, topology)
     plan = make_plan(bundle, topology, choice.program, offset, choice.reason, facts.planet, tuple(facts.moons.values()))
     secrets = {i.number: own for i in plan.instances if (own := bundle.override(i.number).identity)}
     api_key = bundle.controller.api_key if bundle.controller and plan.controller else None
-    return Change(name, plan, tuple(plain(text) for text in warnings(bundle, facts)), secrets, api_key)
+    leaving = tuple(standing.bundle for standing in published_plans() if standing.bundle not in bundles)
+    return Change(name, plan, tuple(plain(text) for text in warnings(bundle, facts)), secrets, api_key, leaving)
 
 
 def _parse_other(name: str, tree: Mapping[str, Any]) -> Bundle | None:
@@ -171,6 +176,7 @@ def _generate(change: Change) -> None:
     if change.plan is None:
         return
     try:
+        _refuse_twins(change)
         for instance in change.plan.instances:
             make_home(Path(instance.home))
             own = change.secrets.get(instance.number)
@@ -185,6 +191,20 @@ def _generate(change: Change) -> None:
         raise CommitError(_disk(change.bundle, error)) from None
     except IdentityError as error:
         raise CommitError(f"interfaces zerotier {change.bundle}: {error}") from None
+
+
+def _refuse_twins(change: Change) -> None:
+    """VyOS goes on with the other bundles where one could not be deleted: what it runs still must not run twice."""
+    taken = {own.public.address: number for number, own in change.secrets.items()}
+    left = [plan for plan in published_plans() if taken and plan.bundle in change.leaving]
+    for bundle, instance in ((plan.bundle, instance) for plan in left for instance in plan.instances):
+        with suppress(OSError, ValueError):
+            own = own_identity(Path(instance.home))
+            if own and own.address in taken:
+                raise CommitError(
+                    f"interfaces zerotier {change.bundle} instance {taken[own.address]} identity secret is of node {own.address}, "
+                    f"as that of {bundle}/{instance.number}, which was not deleted; delete interfaces zerotier {bundle} first"
+                )
 
 
 def _disk(bundle: str, error: OSError) -> str:

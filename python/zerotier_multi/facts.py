@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 from zerotier_multi import box, names, systemd, world
@@ -22,8 +23,11 @@ from zerotier_multi.plans import published_plans
 from zerotier_multi.netlink.rtnl import Rtnl
 
 
-def read_facts(bundle: Bundle, topology: Topology) -> BoxFacts:
-    """Everything about this box that may forbid ``bundle``."""
+def read_facts(bundle: Bundle, topology: Topology, others: Mapping[str, Bundle | None]) -> BoxFacts:
+    """Everything about this box that may forbid ``bundle``.
+
+    ``others`` are the other bundles of the configuration that it is part of, None for one that will not be committed as it is.
+    """
     numbers = instance_numbers(bundle, topology)
     homes = {(bundle.name, k): names.home(bundle.name, k) for k in numbers}
     planet, planet_fault = _world(bundle.planet)
@@ -49,20 +53,30 @@ def read_facts(bundle: Bundle, topology: Topology) -> BoxFacts:
             for (name, k), home in homes.items()
             if (name, k) not in faults and (identity := coming_identity(home, bundle.override(k).identity))
         },
-        nodes=_nodes(bundle, numbers) if any(bundle.override(k).identity for k in numbers) else {},
+        nodes=_nodes(bundle, topology, others) if any(bundle.override(k).identity for k in numbers) else {},
         identity_faults=_identity_faults(bundle, numbers, engines),
     )
 
 
-def _nodes(bundle: Bundle, numbers: Iterable[int]) -> dict[str, tuple[str, ...]]:
-    """Which instances of all bundles have a node after the commit; a home that cannot be read counts for none."""
-    others = [(p.bundle, i.number, None) for p in published_plans() if p.bundle != bundle.name for i in p.instances]
+def _nodes(bundle: Bundle, topology: Topology, others: Mapping[str, Bundle | None]) -> dict[str, tuple[str, ...]]:
+    """Which instances of all bundles have a node after the commit; a home that cannot be read counts for none.
+
+    A published plan says what runs before it, so it counts only for a bundle that stays as it is.
+    """
+    staying = {name for name, other in others.items() if other is None}
+    sources: list[tuple[str, int, Callable[[Path], PublicIdentity | None]]] = [
+        *(
+            (b.name, k, partial(coming_identity, configured=b.override(k).identity))
+            for b in (bundle, *others.values())
+            if b is not None
+            for k in instance_numbers(b, topology)
+        ),
+        *((plan.bundle, i.number, own_identity) for plan in published_plans() if plan.bundle in staying for i in plan.instances),
+    ]
     found: dict[str, tuple[str, ...]] = {}
-    for name, k, configured in [*((bundle.name, k, bundle.override(k).identity) for k in numbers), *others]:
+    for name, k, identity_in in sources:
         with suppress(OSError, ValueError):
-            home = names.home(name, k)
-            own = coming_identity(home, configured) if name == bundle.name else own_identity(home)
-            if own:
+            if own := identity_in(names.home(name, k)):
                 found[own.address] = (*found.get(own.address, ()), f"{name}/{k}")
     return found
 

@@ -9,9 +9,11 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 from tests.configuration import EXAMPLE, bundle
+from tests.configuration import configured as proposed
+from zerotier_multi import box, commit, facts, names, systemd
 from zerotier_multi.box_checks import BoxFacts, check_on_box
 from zerotier_multi.checks import check_together
-from zerotier_multi.commit import Change
+from zerotier_multi.commit import Change, CommitError
 from zerotier_multi.configured_identity import coming_identity, settle
 from zerotier_multi.cpu import Cpu
 from zerotier_multi.errors import ConfigProblems
@@ -104,3 +106,85 @@ def test_the_home_s_own_one_in_the_configuration_changes_no_file(tmp_path: Path)
     (tmp_path / "identity.secret").write_text(secret(1))
     settle(tmp_path, SecretIdentity.parse(secret(1)))
     assert [(p.name, p.read_text()) for p in tmp_path.iterdir()] == [("identity.secret", secret(1))]
+
+
+# -- identities that go from one bundle to another
+
+WAS = f"zt0 instances 2\nzt0 network-id 8056c2e21c000001\nzt0 instance 1 identity secret {secret(1)}\n"
+IS = WAS.replace("zt0", "zt1")
+
+
+@pytest.fixture
+def homes(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """A router that runs zt0; its homes."""
+    monkeypatch.setattr(names, "HOME_ROOT", tmp_path / "config")
+    monkeypatch.setattr(names, "RUN_DIR", tmp_path / "run")
+    monkeypatch.setattr(box, "own_topology", lambda: TOPOLOGY)
+    monkeypatch.setattr(box, "find_engines", lambda: {"ztnode": "/usr/sbin/ztnode"})
+    monkeypatch.setattr(box, "has_tun", lambda: True)
+    monkeypatch.setattr(box, "taken_ports", lambda _ports: {})
+    monkeypatch.setattr(systemd, "running_ports", set)
+    monkeypatch.setattr(facts, "address_is_valid", lambda *_given: True)
+    for module, name in ((facts, "device_addresses"), (commit, "device_addresses"), (facts, "_vrfs"), (facts, "_foreign_nexthops")):
+        monkeypatch.setattr(module, name, dict)
+    monkeypatch.setattr(commit, "read_hosts", dict)
+    change = commit.check("zt0", proposed(WAS))
+    commit._generate(change)
+    commit._publish(change)
+    (names.HOME_ROOT / "zt0/2/identity.secret").write_text(secret(2))
+    return names.HOME_ROOT
+
+
+def test_a_bundle_gets_another_name_in_one_commit(homes: Path) -> None:
+    """ztsh checks everything before it changes anything; VyOS has deleted zt0 when it comes to zt1."""
+    change = commit.check("zt1", proposed(IS))
+    commit._publish(commit.check("zt0", proposed(IS)))
+    for one in (change, commit.check("zt1", proposed(IS))):
+        commit._generate(one)
+        assert (homes / "zt1/1/identity.secret").read_text().strip() == secret(1)
+
+
+def test_one_that_could_not_be_deleted_is_not_run_twice(homes: Path) -> None:
+    """VyOS goes on with the next bundle, and its configuration has no zt0 then either."""
+    with pytest.raises(CommitError) as refused:
+        commit._generate(commit.check("zt1", proposed(IS)))
+    assert str(refused.value) == (
+        "interfaces zerotier zt1 instance 1 identity secret is of node 00000000a1, as that of zt0/1, which was not deleted; "
+        "delete interfaces zerotier zt0 first"
+    )
+    assert not (homes / "zt1/1/identity.secret").exists()
+
+
+OTHER = WAS.replace(secret(1), secret(3))
+WITHOUT = "".join(line for line in WAS.splitlines(keepends=True) if "identity" not in line)
+
+
+@pytest.mark.parametrize(("zt0", "before", "refused"), [
+    (OTHER, "", False),
+    (WITHOUT, secret(4), False),
+    (WITHOUT, "", True),
+    (WITHOUT.replace("zt0 network-id 8056c2e21c000001\n", ""), secret(4), True),
+    (f"{WAS}zt0 disable\n", "", False),
+    (f"{WAS}zt0 instance 1 disable\n", "", False),
+    (f"{WITHOUT}zt0 instance 1 identity secret x\n", secret(4), True),
+], ids=["another one", "its own again", "no other one", "refused itself", "disabled", "instance disabled", "not readable"])  # fmt: skip
+def test_what_another_bundle_has_after_the_commit_counts(homes: Path, zt0: str, before: str, refused: bool) -> None:
+    (homes / "zt0/1/identity.before").write_text(before)
+    try:
+        assert commit.check("zt1", proposed(zt0 + IS)).secrets.keys() == {1} and not refused
+    except ConfigProblems as problems:
+        assert refused and "is of node 00000000a1, as that of zt0/1; give each instance its own identity" in str(problems)
+
+
+def test_two_bundles_swap_theirs(homes: Path) -> None:
+    commit._publish(commit.check("zt1", proposed(OTHER.replace("zt0", "zt1") + WAS)))
+    for name in ("zt0", "zt1"):
+        assert commit.check(name, proposed(OTHER + IS)).secrets.keys() == {1}
+
+
+def test_the_home_of_another_bundle_counts(homes: Path) -> None:
+    """Whether it runs already or comes with the same commit."""
+    (homes / "zt2/1").mkdir(parents=True)
+    (homes / "zt2/1/identity.secret").write_text(secret(1))
+    with pytest.raises(ConfigProblems, match=r"as that of zt2/1;"):
+        commit.check("zt1", proposed(IS + WITHOUT.replace("zt0", "zt2")))
