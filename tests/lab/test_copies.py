@@ -107,3 +107,32 @@ def test_an_identity_in_the_configuration_is_in_no_place_for_others(routers: lis
     assert router.run(["stat", "-c", "%a", "/config/zerotier-multi/zt0/1/identity.secret"]).stdout.strip() == "600"
     router.must_configure("delete interfaces zerotier zt0 instance\n")
     assert nodes(router) == before
+
+
+def test_a_configured_identity_moves_with_its_bundle(routers: list[Router]) -> None:
+    """And back, while zt0 has a home with it."""
+    router = routers[2]
+    made = router.json([IDENTITY, "generate_identity", "--raw"])
+    lines = ("instances 1", "network-id 8056c2e21c000001", f"instance 1 identity secret {made['secret']}")
+    router.must_configure("".join(f"{ZT} {line}\n" for line in lines))
+    for old, new in (("zt0", "zt1"), ("zt1", "zt0")):
+        router.must_configure(f"edit interfaces\nrename zerotier {old} to zerotier {new}\ntop\n")
+        shown = router.json([IDENTITY, "show_instances", "--bundle", new, "--raw"])["instances"]
+        assert [entry["node"] for entry in shown] == [made["node"]]
+    router.must_configure("delete interfaces zerotier\n")
+
+
+def test_a_late_yes_undoes_no_commit(routers: list[Router]) -> None:
+    router = routers[0]
+    before = nodes(router)
+    command = f"mkfifo /tmp/answer; exec {IDENTITY} reset_identity --bundle zt0 <>/tmp/answer"
+    asked = router.popen(["sh", "-c", command])
+    assert asked.stdout is not None
+    told = ""
+    while "[y/N]" not in told:
+        told += asked.stdout.read(1) or pytest.fail(f"it does not ask: {told}")
+    router.must_configure(f"{ZT} mtu 1300\n")
+    router.run(["sh", "-c", "echo y >/tmp/answer"])
+    told, _ = asked.communicate(timeout=60)
+    assert asked.returncode == 1 and "zt0 was changed meanwhile; try again" in told
+    assert nodes(router) == before and json.loads(router.read("/run/zerotier-multi/zt0.json"))["mtu"] == 1300

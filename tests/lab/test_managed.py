@@ -122,6 +122,28 @@ def test_the_key_is_nowhere_where_others_can_read_it(router: Router, made: Stock
     public = router.run(["setpriv", "--reuid=65534", "--clear-groups", "ztsh", "show", "configuration"]).stdout
     assert "api-key" in public and made.token not in public
     assert made.token in router.run(["cat", "/run/zerotier-multi/pathd/controller/zt0"]).stdout
+    for show in ("", " commands", " json", " | json", " | commands"):
+        shown, hidden = (router.run(["ztsh", "-c", f"show configuration{show}{end}"]).stdout for end in ("", " | strip-private"))
+        assert made.token in shown and "api-key" in hidden and made.token not in hidden, show
+
+
+def test_a_new_node_is_authorized_with_the_key_that_was_there(router: Router, made: StockController) -> None:
+    """Neither a reset nor an archive has the key, so both leave it."""
+    first = f"{made.address}000001"
+    node = bundle(router)["instances"][0]["node"]
+    router.run(["ztsh", "generate", "zerotier", "archive", "/config/r1"], text_input="correct horse battery\n")
+
+    def becomes_a_member(wanted: str, *command: str) -> None:
+        router.run(list(command), text_input="correct horse battery\n")
+        assert router.run(["cat", "/run/zerotier-multi/pathd/controller/zt0"]).stdout == made.token
+        is_member = lambda: wanted in made.members(first) and made.member(first, wanted)["authorized"]  # noqa: E731
+        router.wait(is_member, timeout=60, what="a member that is authorized")
+
+    router.run([SHOW, "reset_identity", "--bundle", "zt0", "--no-prompt"])
+    new = router.wait(lambda: bundle(router)["instances"][0]["node"], what="another node")
+    assert new != node
+    becomes_a_member(new, "true")
+    becomes_a_member(node, "ztsh", "import", "zerotier", "archive", "/config/r1", "replace")
 
 
 def test_a_controller_that_is_gone_holds_no_commit_up_and_is_said(router: Router, made: StockController) -> None:
