@@ -11,6 +11,7 @@ from collections.abc import Iterator
 
 import pytest
 from tests.unit.test_mss import devices, plan
+from tests.unit.test_spoofed import DEVICES, HUB, LOCAL, plans_of
 from zerotier_multi.pathd.nftables import mss, spoofed, table as nft
 from zerotier_multi.pathd.nftables.table import LOOK, Table
 
@@ -57,6 +58,13 @@ def test_it_stands_changes_and_goes(table: Table) -> None:
     assert run("list", "ruleset").count("maxseg size set") == 4
     assert table.hold(OTHER, 2.0) == ([], []) and " 1200" in run("list", "ruleset")
     assert table.hold("", 3.0) == ([], []) and run("list", "tables") == "table inet others\n"
+
+
+def test_chains_of_several_vrfs_stand(table: Table) -> None:
+    plans = plans_of(HUB)
+    assert table.hold(nft.script(spoofed.chains(plans, LOCAL, DEVICES)), 0.0) == ([], [])
+    found = run("list", "ruleset")
+    assert 'iifname "zt0p*" jump own-sources-red' in found and 'iifname "zt1p*" jump own-sources-blue' in found
 
 
 def test_what_a_daemon_before_has_left_goes_too(table: Table) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import ipaddress
 import socket
 import struct
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from zerotier_multi.netlink.messages import attribute, attributes, family_of, nested, packed, u32
@@ -67,6 +68,20 @@ class Neighbour:
     index: int
     address: str
     lladdr: str
+
+
+def routing_domain(index: int, links: Mapping[int, Link]) -> str | None:
+    """Name of the VRF that a device is in or is itself, by way of the bridge or bond that it is a port of; None where it is in none.
+
+    ``links`` are all devices by ifindex.
+    """
+    passed = set[int]()
+    while (link := links.get(index)) and index not in passed:
+        if link.table is not None:
+            return link.name
+        passed.add(index)
+        index = link.master
+    return None
 
 
 def parse_link(body: bytes) -> Link:

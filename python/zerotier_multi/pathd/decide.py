@@ -131,7 +131,9 @@ def decide(seen: Inputs) -> Decision:
         want,
         tuple(actions(want, have)),
         {**router_wide(plans), **uplinks.loose(used, seen.rp_filters, rp_filter)},
-        table.script(mss.chains(plans, want.devices), spoofed.chains(plans, have.local), forwarding.chains(plans)),
+        table.script(
+            mss.chains(plans, want.devices), spoofed.chains(plans, have.local, have.links.values()), forwarding.chains(plans)
+        ),
         mirror.table(plans, have.links),
         frozenset(name for name, link in have.links.items() if link.table is not None),
         frozenset(have.links[name].index for name in want.devices if name in have.links),
