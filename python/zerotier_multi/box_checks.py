@@ -26,6 +26,7 @@ class BoxFacts:
     vrfs: frozenset[str] = frozenset()
     taken_ports: Mapping[int, str] = field(default_factory=dict)  # port -> who, ours left out
     foreign_nexthops: tuple[int, ...] = ()  # ids of our range that are not ours
+    foreign_devices: Mapping[str, str] = field(default_factory=dict)  # devices of others by our names -> what each is
     home_faults: Mapping[tuple[str, int], str] = field(default_factory=dict)  # (bundle, instance) -> sentence
     nodes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # node address -> instances that have it after the commit
     identity_faults: Mapping[int, str] = field(default_factory=dict)  # configured identities, by instance
@@ -57,6 +58,7 @@ def check_on_box(bundle: Bundle, facts: BoxFacts) -> list[Problem]:
         problems.append(Problem(f"{bundle.path} vrf {bundle.vrf}", f"does not exist; set vrf name {bundle.vrf} first"))
     if bundle.name in facts.vrfs:
         problems.append(Problem(bundle.path, "a VRF has the same name; rename the VRF or use another number"))
+    problems += _devices(bundle, numbers, facts)
     if facts.foreign_nexthops:
         first = facts.foreign_nexthops[0]
         problems.append(
@@ -91,6 +93,20 @@ def check_on_box(bundle: Bundle, facts: BoxFacts) -> list[Problem]:
                     )
                 )
     return problems
+
+
+def _devices(bundle: Bundle, numbers: Sequence[int], facts: BoxFacts) -> Iterable[Problem]:
+    """Devices of other programs by names that the bundle needs: to take one over would end what it is for."""
+    instances = {names.member_device(bundle.name, k): f"{bundle.path} instance {k}" for k in numbers}
+    for device, what in facts.foreign_devices.items():
+        if device == bundle.name and device in facts.vrfs:
+            continue
+        otherwise = "" if device in instances else ", or use another number"
+        yield Problem(
+            instances.get(device, bundle.path),
+            f"device {device} exists already and is {what} of another program; "
+            f"stop that program or give its device another name{otherwise}",
+        )
 
 
 def _identities(bundle: Bundle, numbers: Sequence[int], facts: BoxFacts) -> Iterable[Problem]:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
-from zerotier_multi import box, names, systemd, world
+from zerotier_multi import box, devices, names, systemd, world
 from zerotier_multi.bundle import Bundle
 from zerotier_multi.box_checks import BoxFacts
 from zerotier_multi.configured_identity import coming_identity
@@ -18,6 +18,8 @@ from zerotier_multi.engine import IdentityError, address_is_valid
 from zerotier_multi.engine_choice import ZEROTIER_ONE
 from zerotier_multi.homes import home_fault, own_identity
 from zerotier_multi.identity import PublicIdentity
+from zerotier_multi.netlink.links import Link
+from zerotier_multi.networks import further_networks
 from zerotier_multi.planner import instance_numbers
 from zerotier_multi.plans import published_plans
 from zerotier_multi.netlink.rtnl import Rtnl
@@ -41,6 +43,7 @@ def read_facts(bundle: Bundle, topology: Topology, others: Mapping[str, Bundle |
         vrfs=_vrfs(),
         taken_ports=_taken_ports(bundle, numbers),
         foreign_nexthops=_foreign_nexthops(),
+        foreign_devices=_foreign_devices(bundle, numbers),
         home_faults=faults,
         devices=device_addresses(),
         planet=planet,
@@ -168,3 +171,39 @@ def _foreign_nexthops() -> tuple[int, ...]:
     with Rtnl() as rtnl:
         _single, _groups, strays = rtnl.nexthops()
     return tuple(sorted(n for n, s in strays.items() if not s.ours and names.bundle_of_nexthop(n) not in standing))
+
+
+def _foreign_devices(bundle: Bundle, numbers: Iterable[int]) -> dict[str, str]:
+    """Devices of other programs by names that a bundle needs, with what they are.
+
+    Where it stands already, zerotier-pathd copes with them. The kernel does not say whose a TAP is, but one of ours ends with
+    its process; so one that is there while its instance does not run is another program's.
+    """
+    standing = [plan for plan in published_plans() if plan.bundle == bundle.name and plan.instances]
+    known = {device for plan in standing for device in (bundle.name, *(d for i in plan.instances for d in i.devices))}
+    units = {device: names.unit_name(bundle.name, k) for k in numbers for device in _taps(bundle, k)}
+    found = _links({bundle.name, *units} - known)
+    taps = {name for name, link in found.items() if name in units and devices.may_be_of_instance(link)}
+    foreign = {name for name, link in found.items() if name not in taps and not (name == bundle.name and devices.made_by_us(link))}
+    if idle := _idle(units, taps):
+        # Perhaps of an instance that has just ended or been started: then it is gone or another one by now.
+        now = _links(idle)
+        foreign |= {name for name in _idle(units, idle) if name in now and now[name].index == found[name].index}
+    return {name: devices.what(found[name]) for name in sorted(foreign)}
+
+
+def _taps(bundle: Bundle, number: int) -> list[str]:
+    """TAPs that an instance makes."""
+    further = [names.network_device(bundle.name, network) for network in further_networks(bundle, number)]
+    return [names.member_device(bundle.name, number), *further]
+
+
+def _links(wanted: Collection[str]) -> dict[str, Link]:
+    with Rtnl() as rtnl:
+        return {name: link for name, link in rtnl.links().items() if name in wanted}
+
+
+def _idle(units: Mapping[str, str], taps: Collection[str]) -> set[str]:
+    """TAPs whose instance has no process."""
+    states = systemd.unit_states(sorted({units[name] for name in taps}))
+    return {name for name in taps if not states[units[name]].pid}

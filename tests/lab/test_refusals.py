@@ -81,6 +81,31 @@ def test_a_foreign_next_hop_in_our_range(clean: Router) -> None:
     clean.must_configure(good(clean))
 
 
+@pytest.mark.parametrize(
+    ("make", "path", "device", "what"),
+    [
+        ("ip link add zt0 type bridge", P, "zt0", "a bridge"),
+        ("ip tuntap add zt0 mode tap", P, "zt0", "a TUN or TAP device"),
+        ("ip tuntap add zt0p2 mode tap", f"{P} instance 2", "zt0p2", "a TUN or TAP device"),
+    ],
+    ids=["bridge", "tap", "member"],
+)
+def test_a_device_of_another_program(clean: Router, make: str, path: str, device: str, what: str) -> None:
+    look = ["sh", "-c", f"ip -d -o link show {device}; ip -o address show {device}"]
+    clean.run(["sh", "-ec", f"{make}; ip address add 198.51.100.9/32 dev {device}; ip link set {device} mtu 1400 alias theirs"])
+    before = clean.run(look).stdout
+    sentence = refused(clean, good(clean))
+    assert sentence.startswith(f"{path}: device {device} exists already and is {what} of another program; stop that program")
+    assert clean.run(look).stdout == before and "198.51.100.9" in before
+    # A disabled bundle may stand beside it, and does not touch it either.
+    clean.must_configure(good(clean) + f"\nset {P} disable")
+    assert clean.run(look).stdout == before
+    clean.must_configure("delete interfaces zerotier")
+    assert clean.run(look).stdout == before
+    clean.run(["ip", "link", "del", device])
+    clean.must_configure(good(clean))
+
+
 def test_a_corrupt_identity_is_kept_and_named(clean: Router) -> None:
     clean.run(["mkdir", "-p", "/config/zerotier-multi/zt0/2"])
     secret = "89e92ceee5:0:" + "ab" * 64 + ":" + "cd" * 60  # cut short

@@ -13,6 +13,8 @@ from zerotier_multi.bundle_parser import parse_bundle
 from zerotier_multi.checks import check_bundle, check_together
 from zerotier_multi.cpu import Cpu
 from zerotier_multi.errors import ConfigProblems
+from zerotier_multi.netlink.links import Link
+from zerotier_multi.names import DEVICE_GROUP
 from zerotier_multi.planner import make_plan
 
 GK41 = tuple(Cpu(n, n) for n in range(4))
@@ -190,6 +192,10 @@ ON_BOX = [
      f"{P} instance 2: home /x is not writable (Read-only file system); repair it"),
     ("a foreign next hop in our range", EXAMPLE, {"foreign_nexthops": (2046820481,)},
      f"{P}: another program created next hop 2046820481 in the ID range of zerotier-multi (2046820352 and up); remove it with: ip nexthop del id 2046820481"),
+    ("a device of another program by the name of the bundle", EXAMPLE, {"foreign_devices": {"zt0": "a bridge"}},
+     f"{P}: device zt0 exists already and is a bridge of another program; stop that program or give its device another name, or use another number"),
+    ("a device of another program by the name of a member", EXAMPLE, {"foreign_devices": {"zt0p2": "a TUN or TAP device"}},
+     f"{P} instance 2: device zt0p2 exists already and is a TUN or TAP device of another program; stop that program or give its device another name"),
     ("an address of another uplink", EXAMPLE + "instance 2 source-interface eth1\ninstance 2 listen-address 198.51.100.1",
      {"devices": {"eth0": ("198.51.100.1",), "eth1": ("203.0.113.1",)}},
      f"{P} instance 2 listen-address 198.51.100.1 is an address of eth0, not of source-interface eth1; delete one of them"),
@@ -336,3 +342,72 @@ def test_a_port_that_somebody_took_from_an_instance_of_this_bundle_refuses_no_ch
     assert box_facts._taken_ports(parsed, [1, 2, 5]) == {9997: "another program has it"}
     monkeypatch.setattr(box_facts, "published_plans", lambda: [replace(plan, bundle="zt1")])
     assert 9993 in box_facts._taken_ports(parsed, [1, 2])
+
+
+# -- devices of other programs by names of a bundle
+
+OURS = Link(3, "zt0", "dummy", 1500, True, True, group=DEVICE_GROUP)
+TAP = Link(11, "zt0p1", "tun", 1394, True, True)
+
+
+def foreign_devices(
+    monkeypatch: pytest.MonkeyPatch, *looks: list[Link], running: tuple[set[int], ...] = (set(),), plans: tuple = ()
+) -> dict[str, str]:
+    """What is found of others where the devices are these at each look, and these instances run at each question."""
+    seen, asked = iter(looks), iter(running)
+
+    def states(units: list[str]) -> dict[str, systemd.UnitState]:
+        alive = next(asked)
+        return {
+            unit: systemd.UnitState("active", 100 * (int(unit.rpartition("-")[2].partition(".")[0]) in alive)) for unit in units
+        }
+
+    monkeypatch.setattr(box_facts, "_links", lambda wanted: {link.name: link for link in next(seen) if link.name in wanted})
+    monkeypatch.setattr(systemd, "unit_states", states)
+    monkeypatch.setattr(box_facts, "published_plans", lambda: list(plans))
+    return box_facts._foreign_devices(bundle(EXAMPLE), (1, 2, 3, 4))
+
+
+@pytest.mark.parametrize(
+    ("link", "what"),
+    [
+        (OURS, None),
+        (replace(OURS, kind="bridge"), None),  # where the kernel has no dummy driver
+        (replace(OURS, group=0), "a device of type dummy"),
+        (replace(OURS, kind="bridge", group=0), "a bridge"),
+        (replace(OURS, kind="tun", group=0), "a TUN or TAP device"),
+        (replace(OURS, kind="tun"), "a TUN or TAP device"),
+        (replace(OURS, kind=None, group=0), "a network interface"),
+        (replace(TAP, kind="veth"), "a device of type veth"),
+        (replace(TAP, group=DEVICE_GROUP, kind="dummy"), "a device of type dummy"),
+        (replace(OURS, name="zt1", group=0), None),
+        (replace(TAP, name="zt0p5", kind="veth"), None),
+    ],
+)
+def test_whose_a_device_is(monkeypatch: pytest.MonkeyPatch, link: Link, what: str | None) -> None:
+    assert foreign_devices(monkeypatch, [link]) == ({link.name: what} if what else {})
+
+
+@pytest.mark.parametrize(
+    ("looks", "running", "foreign"),
+    [
+        ([[TAP]], [{1}], False),
+        ([[TAP], [TAP]], [set(), set()], True),
+        ([[TAP], []], [set()], False),
+        ([[TAP], [replace(TAP, index=12)]], [set(), set()], False),
+        ([[TAP], [TAP]], [set(), {1}], False),
+    ],
+    ids=["its instance runs", "nobody's", "it has just ended", "it was started again", "it has just been started"],
+)
+def test_whose_a_tap_is(monkeypatch: pytest.MonkeyPatch, looks: list, running: list, foreign: bool) -> None:
+    answers = (*running, set())  # the last is for a question about no TAP
+    assert foreign_devices(monkeypatch, *looks, running=answers) == ({"zt0p1": "a TUN or TAP device"} if foreign else {})
+
+
+def test_where_a_bundle_stands_a_device_of_another_program_refuses_no_change(monkeypatch: pytest.MonkeyPatch) -> None:
+    plan = make_plan(bundle(EXAMPLE), BOX.topology, "/usr/sbin/ztnode")
+    taken = [replace(OURS, group=0), replace(TAP, kind="veth")]
+    assert foreign_devices(monkeypatch, taken, plans=(plan,)) == {}
+    disabled = replace(plan, instances=())
+    for others in ([replace(plan, bundle="zt1")], [disabled]):
+        assert set(foreign_devices(monkeypatch, taken, plans=tuple(others))) == {"zt0", "zt0p1"}

@@ -17,7 +17,7 @@ def plan(text: str) -> Plan:
 
 
 def links(**indexes: int) -> dict[str, Link]:
-    return {name: Link(index, name, None, 1500, True, True) for name, index in indexes.items()}
+    return {name: Link(index, name, "tun" if name.startswith("zt") else None, 1500, True, True) for name, index in indexes.items()}
 
 
 @pytest.mark.parametrize(

@@ -219,6 +219,61 @@ def test_a_device_of_the_user_with_a_member_s_name_is_no_member() -> None:
     assert "zt0p1" not in want.devices
 
 
+MINE = Address(3, "198.51.100.1/24")
+
+
+@pytest.mark.parametrize(
+    ("kind", "group", "what"),
+    [
+        ("tun", 0, "a TUN or TAP device"),
+        ("tun", names.DEVICE_GROUP, "a TUN or TAP device"),
+        ("bridge", 0, "a bridge"),
+        ("dummy", 0, "a device of type dummy"),
+        (None, 0, "a network interface"),
+    ],
+)
+def test_a_device_of_another_program_by_the_name_of_the_bundle_is_left_alone(kind: str | None, group: int, what: str) -> None:
+    other = Link(3, "zt0", kind, 2800, True, True, master=7, alias="theirs", group=group)
+    blue = Link(50, "blue", "vrf", 65575, True, True, table=1000)
+    in_vrf = make_plan(bundle(EXAMPLE + "vrf blue"), tuple(Cpu(n, n) for n in range(4)), "x")
+    for plan in (PLAN, replace(PLAN, instances=(), paths=(), groups=(), routes=()), in_vrf):
+        have = settle(KernelState(links={**all_taps(), "zt0": other, "blue": blue}, addresses={MINE}), plans=(plan,))
+        assert have.links["zt0"] == other and {a for a in have.addresses if a.index == 3} == {MINE}
+        want, _ = step(have, plans=(plan,))
+        assert want.notes == [
+            f"zt0: zt0 is {what} of another program, which is left as it is and carries nothing of the bundle; "
+            "stop that program or give its device another name"
+        ]
+        assert "zt0" not in want.zones and not any(route.index == 3 for route in want.routes)
+        # Traffic goes on over the paths; a source that the router does not have would be refused.
+        assert {(r.prefix, r.source) for r in have.routes} == ({("10.0.55.2/32", None)} if plan.routes else set())
+        assert not any(isinstance(a, DeleteDevice) for a in step(have, plans=())[1])
+
+
+def test_a_device_of_another_program_that_goes_is_ours_from_then_on() -> None:
+    have = settle(KernelState(links={**all_taps(), "zt0": Link(3, "zt0", "tun", 2800, True, True)}))
+    have.links = {name: link for name, link in have.links.items() if name != "zt0"}
+    settle(have)
+    assert have.links["zt0"].group == names.DEVICE_GROUP and step(have)[0].notes == []
+    assert {r.source for r in have.routes} == {"10.0.55.1"} and len(have.routes) == 2
+
+
+@pytest.mark.parametrize("kind", ["dummy", "bridge"])
+def test_our_own_device_is_known_again_by_a_daemon_that_is_started_anew(kind: str) -> None:
+    own = Link(3, "zt0", kind, 1400, False, True, alias="of before", group=names.DEVICE_GROUP)
+    have = settle(KernelState(links={**all_taps(), "zt0": own}))
+    assert have.links["zt0"].up and have.links["zt0"].mtu == 1500 and Address(3, "10.0.55.1/32") in have.addresses
+
+
+def test_a_device_of_another_program_by_the_name_of_a_member_is_left_alone() -> None:
+    lladdrs = tuple(replace(path, lladdr="02:00:00:00:00:01") for path in PLAN.paths)
+    other = tap(1, kind="bridge", master=7)
+    have = settle(KernelState(links={**all_taps(), "zt0p1": other}), plans=(replace(PLAN, paths=lladdrs),))
+    assert have.links["zt0p1"] == other and not any(a.index == other.index for a in (*have.addresses, *have.neighbours))
+    assert have.groups[GROUP].members == PLAN.groups[0].members[1:]
+    assert step(have)[0].notes[0].startswith("zt0: zt0p1 is a bridge of another program, which is left as it is")
+
+
 def test_rp_filter_is_loosened_only_where_the_router_has_it() -> None:
     assert member_sysctls("zt0p1", "0")["net/ipv4/conf/zt0p1/rp_filter"] == "0"
     assert member_sysctls("zt0p1", "1")["net/ipv4/conf/zt0p1/rp_filter"] == "2"

@@ -11,7 +11,7 @@ import ipaddress
 from collections.abc import Iterable, Set
 from dataclasses import dataclass, replace
 
-from zerotier_multi import names
+from zerotier_multi import devices
 from zerotier_multi.pathd.kernel.desired import Desired, DeviceState
 from zerotier_multi.netlink.state import KernelState
 from zerotier_multi.netlink.nexthops import NextHop, NextHopGroup, Stray, group_weights
@@ -161,7 +161,7 @@ def _prune(want: Desired, have: KernelState) -> Iterable[Action]:
         if address.index in managed - want.managed and not _from_the_kernel(address):
             yield Remove(address)
     for name, link in sorted(have.links.items()):
-        if link.group == names.DEVICE_GROUP and name not in want.own_devices:
+        if devices.made_by_us(link) and name not in want.own_devices:
             yield DeleteDevice(name, link.index)
 
 

@@ -6,7 +6,7 @@ import ipaddress
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
-from zerotier_multi import names
+from zerotier_multi import devices, names
 from zerotier_multi.pathd.balance.spread import MAX_WEIGHT
 from zerotier_multi.plan import GroupPlan, InstancePlan, NetworkPlan, PathPlan, Plan
 from zerotier_multi.planner import best_mtu
@@ -126,19 +126,27 @@ def _bundle(want: Desired, plan: Plan, observed: KernelState, rp_filter_all: str
     vrf = _master(want, plan, observed)
     if vrf is None:
         return
+    foreign = _foreign(plan, observed)
+    want.notes += [
+        f"{plan.bundle}: {name} is {devices.what(link)} of another program, which is left as it is and carries nothing of the "
+        f"bundle; stop that program or give its device another name"
+        for name, link in foreign.items()
+    ]
     if plan.vrf is not None:
         # Also for devices to come, so that their first packet is tracked in the right zone.
-        want.zones |= dict.fromkeys([plan.bundle, *(device for i in plan.instances for device in i.devices)], vrf[1])
-    # A disabled bundle keeps its device, down and without addresses, as other interfaces of the router do.
-    want.own_devices.add(plan.bundle)
-    want.devices[plan.bundle] = DeviceState(plan.bundle, bool(plan.instances), plan.mtu or 1500, vrf[0], plan.description)
-    own = observed.links.get(plan.bundle)
+        own_names = [plan.bundle, *(device for i in plan.instances for device in i.devices)]
+        want.zones |= {name: vrf[1] for name in own_names if name not in foreign}
+    own = _own(plan, observed)
+    if plan.bundle not in foreign:
+        # A disabled bundle keeps its device, down and without addresses, as other interfaces of the router do.
+        want.own_devices.add(plan.bundle)
+        want.devices[plan.bundle] = DeviceState(plan.bundle, bool(plan.instances), plan.mtu or 1500, vrf[0], plan.description)
     if own:
         want.addresses |= {Address(own.index, a) for a in plan.addresses}
     for instance, network in ((i, n) for i in plan.instances for n in i.joined):
         device, transit = network.device, instance.transit if network.device == instance.device else ()
         link = observed.links.get(device)
-        if link is None or link.kind != "tun":
+        if link is None or device in foreign:
             continue
         want.devices[device] = DeviceState(
             device, True, _mtu(plan, network, link), _bridge(want, plan, network, observed) or vrf[0]
@@ -149,8 +157,21 @@ def _bundle(want: Desired, plan: Plan, observed: KernelState, rp_filter_all: str
             want.managed.add(link.index)
     for path in plan.paths:
         link = observed.links.get(path.device)
-        if link and path.lladdr:
+        if link and path.lladdr and path.device not in foreign:
             want.neighbours.add(Neighbour(link.index, path.via, path.lladdr))
+
+
+def _own(plan: Plan, observed: KernelState) -> Link | None:
+    """The device of the bundle; None while it is not there, and where another program has one of that name."""
+    link = observed.links.get(plan.bundle)
+    return link if link and devices.made_by_us(link) else None
+
+
+def _foreign(plan: Plan, observed: KernelState) -> dict[str, Link]:
+    """Devices of other programs that have names of this bundle: nothing is done to them."""
+    members = [device for instance in plan.instances for device in instance.devices]
+    found = {plan.bundle: devices.made_by_us, **dict.fromkeys(members, devices.may_be_of_instance)}
+    return {name: link for name, ours in found.items() if (link := observed.links.get(name)) and not ours(link)}
 
 
 def _mtu(plan: Plan, network: NetworkPlan, link: Link) -> int | None:
@@ -175,7 +196,7 @@ def _bridge(want: Desired, plan: Plan, network: NetworkPlan, observed: KernelSta
 def ready(plan: Plan, path: PathPlan, instance: InstancePlan | None, observed: KernelState) -> Link | None:
     """The device of a path when the kernel would take a next hop over it: up, carrier, addressed."""
     link = observed.links.get(path.device)
-    if instance is None or link is None or link.kind != "tun" or not (link.up and link.carrier):
+    if instance is None or link is None or not devices.may_be_of_instance(link) or not (link.up and link.carrier):
         return None
     own = {a for a in instance.transit if ipaddress.ip_interface(a).version == path.family}
     return link if any(Address(link.index, a) in observed.addresses for a in own) else None
@@ -237,11 +258,13 @@ def _paths(
         )
         want.nexthops |= {m: want.ready[m] for m in members}
         want.standing[group.group_id] = number
-    own = observed.links.get(plan.bundle)
+    own = _own(plan, observed)
+    addressed = plan.bundle not in _foreign(plan, observed)
     for route in plan.routes:
         if route.group_id in want.standing:
             metric, table = names.route_metric(route.prefix), route_table(plan, route.prefix, vrf[1])
-            want.routes.add(Route(route.prefix, want.standing[route.group_id], route.source, table, metric))
+            source = route.source if addressed else None  # the kernel takes no source that is not the router's
+            want.routes.add(Route(route.prefix, want.standing[route.group_id], source, table, metric))
             # FRR sees no next-hop object of others, but this one, and so shows and announces the prefix. It would take a
             # default route for a better one than the underlay's, and take that away.
             if own and own.up and table == vrf[1]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
+from zerotier_multi import devices as ours
 from zerotier_multi.netlink.links import Link
 from zerotier_multi.pathd.nftables.table import script
 from zerotier_multi.plan import Plan
@@ -18,7 +19,7 @@ _FIRST, _LAST = -500, 500  # copies on the way in are taken before anything chan
 
 
 def table(plans: Iterable[Plan], links: Mapping[str, Link]) -> str:
-    """The table for nft; empty when no plan wants one. Only devices that exist are in it.
+    """The table for nft; empty when no plan wants one. Only devices that exist are in it, and none of another program.
 
     A chain is about one device, whatever has its name later, so the text changes with the indexes.
     """
@@ -31,7 +32,8 @@ def _chains(plan: Plan, links: Mapping[str, Link]) -> Iterator[str]:
         ("mirror-egress", "egress", _LAST, "dup", plan.mirror_egress),
         ("redirect", "ingress", _FIRST, "fwd", plan.redirect),
     )
-    members = [device for instance in plan.instances for device in instance.devices if device in links]
+    named = (links.get(device) for instance in plan.instances for device in instance.devices)
+    members = [link.name for link in named if link and ours.may_be_of_instance(link)]
     for name, hook, priority, verb, target in wanted:
         if target and target in links and members:
             indexes = " ".join(f"{device}={links[device].index}" for device in (*members, target))
