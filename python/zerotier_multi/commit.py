@@ -8,7 +8,7 @@ finished by the next.
 from __future__ import annotations
 
 import syslog
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import Enum
@@ -31,10 +31,13 @@ from zerotier_multi.homes import keep_secrets, make_home, own_identity, sync_hom
 from zerotier_multi.hosts import current_files, read_hosts
 from zerotier_multi.identity import SecretIdentity
 from zerotier_multi.pathd.control import PathdError, ask
+from zerotier_multi.pathd.kernel.sysctls import HASH_POLICIES
 from zerotier_multi.plan import InstancePlan, Plan, to_json
-from zerotier_multi.planner import cpu_offset, make_plan
+from zerotier_multi.planner import HASH_POLICY, cpu_offset, make_plan
 from zerotier_multi.plans import published_plans
 from zerotier_multi.units import dropin
+
+HASH_POLICY_OF = {"ip": HASH_POLICIES[0], "ipv6": HASH_POLICIES[1]}
 
 
 class CommitError(RuntimeError):
@@ -75,16 +78,18 @@ class Change:
     secrets: Mapping[int, SecretIdentity] = field(default_factory=dict, repr=False)  # of the configuration, by instance
     api_key: str | Keep | None = field(default=Keep.KEPT, repr=False)  # of its controller; None: it has none
     leaving: tuple[str, ...] = ()  # bundles that go with the same commit, each before this change is carried out
+    settings: Mapping[str, str] = field(default_factory=dict)  # below /proc/sys, as the rest of the configuration wants them
 
 
-def check(name: str, bundles: Mapping[str, Mapping[str, Any]]) -> Change:
+def check(name: str, bundles: Mapping[str, Mapping[str, Any]], layer4: Iterable[str] = ()) -> Change:
     """Check what is configured below ``interfaces zerotier`` as far as it concerns bundle ``name``.
 
-    ``bundles`` is the whole proposed configuration of all bundles; a bundle that is not in it is deleted.
-    Reads only. Raises :class:`ConfigProblems`.
+    ``bundles`` is the whole proposed configuration of all bundles; a bundle that is not in it is deleted. ``layer4`` names the
+    families (``ip``, ``ipv6``) with ``system ip multipath layer4-hashing``. Reads only. Raises :class:`ConfigProblems`.
     """
+    settings = {HASH_POLICY_OF[family]: str(HASH_POLICY["layer4"]) for family in layer4}
     if name not in bundles:
-        return Change(name, None)
+        return Change(name, None, settings=settings)
     bundle = parse_bundle(name, bundles[name])
     others = {other: _parse_other(other, tree) for other, tree in bundles.items() if other != name}
     known = [b for b in others.values() if b is not None]
@@ -101,7 +106,7 @@ def check(name: str, bundles: Mapping[str, Mapping[str, Any]]) -> Change:
     secrets = {i.number: own for i in plan.instances if (own := bundle.override(i.number).identity)}
     api_key = bundle.controller.api_key if bundle.controller and plan.controller else None
     leaving = tuple(standing.bundle for standing in published_plans() if standing.bundle not in bundles)
-    return Change(name, plan, tuple(plain(text) for text in warnings(bundle, facts)), secrets, api_key, leaving)
+    return Change(name, plan, tuple(plain(text) for text in warnings(bundle, facts)), secrets, api_key, leaving, settings)
 
 
 def _parse_other(name: str, tree: Mapping[str, Any]) -> Bundle | None:
@@ -283,7 +288,7 @@ def _follow(change: Change) -> list[str]:
     try:
         _publish(change)
         systemd.systemctl("start", names.PATHD_UNIT)
-        return _sync()
+        return _sync(change.settings)
     except (systemd.SystemdError, PathdError):
         if before is None:
             path.unlink(missing_ok=True)
@@ -318,8 +323,8 @@ def _publish(change: Change) -> None:
     write_atomic(path, to_json(change.plan).encode())
 
 
-def _sync() -> list[str]:
-    return [str(problem) for problem in ask({"op": "sync"}).get("problems", [])]
+def _sync(settings: Mapping[str, str]) -> list[str]:
+    return [str(problem) for problem in ask({"op": "sync", "settings": dict(settings)}).get("problems", [])]
 
 
 def _start(bundle: str, units: Mapping[str, InstancePlan], digests: Mapping[str, str]) -> None:

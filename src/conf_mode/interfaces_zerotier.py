@@ -15,12 +15,14 @@ base = ['interfaces', 'zerotier']
 def get_config(config=None):
     conf = config if config else Config()
     bundles = conf.get_config_dict(base, get_first_key=True, no_tag_node_value_mangle=True, with_recursive_defaults=True)
-    return {'ifname': os.environ['VYOS_TAGNODE_VALUE'], 'bundles': bundles}
+    multipath = {family: conf.get_config_dict(['system', family, 'multipath'], get_first_key=True) for family in ('ip', 'ipv6')}
+    layer4 = [family for family, tree in multipath.items() if 'layer4-hashing' in tree]
+    return {'ifname': os.environ['VYOS_TAGNODE_VALUE'], 'bundles': bundles, 'layer4': layer4}
 
 
 def verify(zerotier):
     try:
-        zerotier['change'] = commit.check(zerotier['ifname'], zerotier['bundles'])
+        zerotier['change'] = commit.check(zerotier['ifname'], zerotier['bundles'], zerotier['layer4'])
     except commit.ConfigProblems as problems:
         raise ConfigError(str(problems))
     for text in zerotier['change'].warnings:

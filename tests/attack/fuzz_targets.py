@@ -417,7 +417,11 @@ def _control(directory: Path) -> Made:
     return [Target("requests to the daemon", REQUESTS, a_request, call)]
 
 
-REQUESTS = [{"op": "status"}, {"op": "sync"}, {"op": "drain", "devices": ["zt0p1"]}]
+REQUESTS = [
+    {"op": "status"},
+    {"op": "sync", "settings": {"net/ipv4/fib_multipath_hash_policy": "1"}},
+    {"op": "drain", "devices": ["zt0p1"]},
+]
 
 
 def a_request(source: random.Random, samples: Sequence[Any]) -> bytes:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import runpy
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from tests.configuration import ROOT
 from tests.unit.op_box import PLAN
 from zerotier_multi import commit, names, systemd
 from zerotier_multi.pathd.control import PathdError
+from zerotier_multi.pathd.kernel.sysctls import HASH_POLICIES
 from zerotier_multi.plan import Plan, to_json
 
 SILENT = "zerotier-pathd does not answer (TimeoutError); see: journalctl -u zerotier-pathd.service"
@@ -65,3 +68,43 @@ def test_who_has_a_plan_alone_leaves_the_key(
     commit._follow(change)
     key = names.controller_key("zt0")
     assert (key.read_text() if key.exists() else None) == left
+
+
+@pytest.mark.parametrize(
+    ("lines", "settings"),
+    [
+        ([], {}),
+        (["system ip multipath layer4-hashing"], {HASH_POLICIES[0]: "1"}),
+        ([f"system {family} multipath layer4-hashing" for family in ("ip", "ipv6")], dict.fromkeys(HASH_POLICIES, "1")),
+        (["system ip multipath ignore-unreachable-nexthops"], {}),
+    ],
+)
+def test_the_daemon_is_told_of_the_hash_policy_of_the_router(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, lines: list[str], settings: dict[str, str]
+) -> None:
+    """By the script, with what VyOS gives it: the bundle is deleted, and the policy is configured."""
+    tree: dict[str, object] = {}
+    for line in lines:
+        at: dict = tree
+        for word in line.split():
+            at = at.setdefault(word, {})
+
+    class Config:
+        def get_config_dict(self, path: list[str], **_options: bool) -> object:
+            at: object = tree
+            for word in path:
+                at = at.get(word, {}) if isinstance(at, dict) else {}
+            return at
+
+    script = runpy.run_path(str(ROOT / "src/conf_mode/interfaces_zerotier.py"))
+    monkeypatch.setenv("VYOS_TAGNODE_VALUE", "zt0")
+    monkeypatch.setattr(names, "RUN_DIR", tmp_path)
+    monkeypatch.setattr(systemd, "systemctl", lambda *_words, **_options: "")
+    monkeypatch.setattr(systemd, "loaded_instances", lambda _bundle: [])
+    asked: list[object] = []
+    monkeypatch.setattr(commit, "ask", lambda request: asked.append(request) or {})
+    config = script["get_config"](Config())
+    script["verify"](config)
+    script["generate"](config)
+    script["apply"](config)
+    assert asked == [{"op": "sync", "settings": settings}]

@@ -5,6 +5,8 @@ from __future__ import annotations
 import errno
 import json
 import struct
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,12 +20,13 @@ from zerotier_multi.netlink.messages import Message, attribute, attributes, spli
 from zerotier_multi.pathd.kernel.actions import DeleteDevice, Put, PutRoute, Remove, actions
 from zerotier_multi.pathd.kernel.notices import concerns_us
 from zerotier_multi.pathd.kernel.imagined import after
+from zerotier_multi.pathd.kernel.inotify import FileWatch
 from zerotier_multi.pathd.kernel.desired import desired_state, member_sysctls
 from zerotier_multi.netlink.state import KernelState
 from zerotier_multi.pathd.plans import Plans
 from zerotier_multi.pathd.instances.revive import FIRST, LONGEST, Revival
-from zerotier_multi.pathd.kernel.sysctls import HASH_POLICIES, HASH_SEED, SEED, Sysctls, router_wide
-from zerotier_multi.plan import to_json
+from zerotier_multi.pathd.kernel.sysctls import GLOBAL, HASH_POLICIES, HASH_SEED, SEED, Sysctls, router_wide
+from zerotier_multi.plan import Plan, to_json
 from zerotier_multi.planner import make_plan
 from zerotier_multi.netlink.links import Address, Link
 from zerotier_multi.netlink.routes import RT_TABLE_MAIN, Route
@@ -300,6 +303,102 @@ def test_router_wide_settings_are_raised_told_when_they_drift_and_put_back(tmp_p
     # A daemon started anew knows what there was before.
     assert Sysctls(memory, root).hold({}) == ([], [])
     assert [(root / name).read_text() for name in (*HASH_POLICIES, HASH_SEED)] == ["0"] * 3
+
+
+class Held:
+    """Settings as the daemon holds them, with what the kernel tells of writes; the files are ordinary ones."""
+
+    def __init__(self, tmp_path: Path, value: str = "0") -> None:
+        self.root, self.memory = settings(tmp_path / "sys", value), tmp_path / "memory.json"
+        self.policy = self.root / HASH_POLICIES[0]
+        self.start()
+
+    def start(self) -> None:
+        """A daemon that is started anew."""
+        self.sysctls = Sysctls(self.memory, self.root)
+        self.watch = FileWatch([self.sysctls.path(name) for name in GLOBAL])
+
+    def look(self, plan: Plan | None = PLAN) -> list[str]:
+        """What the daemon does about an event; what it tells."""
+        self.sysctls.written(self.watch.written())
+        problems, drifted = self.sysctls.hold(router_wide([plan] if plan else []))
+        assert problems == []
+        return drifted
+
+    def delete(self) -> str:
+        """The last bundle goes; what is left of the policy."""
+        self.look(None)
+        return self.policy.read_text().strip()
+
+
+INNER = replace(PLAN, hash_policy=2)
+
+
+def test_what_another_program_sets_to_the_same_value_stays(tmp_path: Path) -> None:
+    held = Held(tmp_path)
+    assert held.look() == [] and held.look() == [], "the daemon hears of its own writes too"
+    held.policy.write_text("1\n")
+    assert held.look() == [] and json.loads(held.memory.read_text()).keys() == {HASH_POLICIES[1], HASH_SEED}
+    held.start()
+    assert held.look() == [] and held.delete() == "1"
+    assert (held.root / HASH_POLICIES[1]).read_text() == "0", "nobody has set that"
+
+
+def test_what_another_program_sets_last_is_put_back(tmp_path: Path) -> None:
+    held = Held(tmp_path)
+    held.look()
+    held.look()
+    held.policy.write_text("1\n")
+    held.look()
+    held.policy.write_text("2\n")
+    told = ["net.ipv4.fib_multipath_hash_policy was set to 2 by another program; it is 1 again"]
+    assert held.look() == told and held.policy.read_text() == "1" and held.look() == []
+    assert held.delete() == "2"
+
+
+def test_another_policy_of_the_bundle_is_no_wish_of_others(tmp_path: Path) -> None:
+    held = Held(tmp_path)
+    held.look()
+    held.look()
+    assert held.look(INNER) == [] and held.policy.read_text() == "2"
+    held.look(INNER)
+    held.start()
+    assert held.look(INNER) == [] and held.delete() == "0"
+
+
+def test_a_daemon_that_is_started_with_another_plan_keeps_what_was_before(tmp_path: Path) -> None:
+    held = Held(tmp_path)
+    held.look()
+    held.start()
+    assert held.look(INNER) == [] and held.delete() == "0"
+
+
+def test_what_vyos_configures_counts_although_vyos_writes_nothing(tmp_path: Path) -> None:
+    """It leaves a setting alone that has the value already, so there is no event."""
+    held = Held(tmp_path)
+    held.look()
+    held.sysctls.configured({HASH_POLICIES[0]: "1", "net/ipv4/ip_forward": "0"})
+    held.look()
+    assert held.delete() == "1" and (held.root / HASH_POLICIES[1]).read_text() == "0"
+    assert not (held.root / "net/ipv4/ip_forward").exists()
+
+
+def test_a_write_of_the_same_value_below_proc_is_heard_of() -> None:
+    """In a network namespace of its own, with what a person types."""
+    program = f"""
+import subprocess
+from pathlib import Path
+from zerotier_multi.pathd.kernel.inotify import FileWatch
+path = Path("/proc/sys/{HASH_POLICIES[0]}")
+watch = FileWatch([path, Path("/proc/sys/{HASH_POLICIES[1]}"), Path("/proc/sys/none")])
+assert watch.written() == set()
+for _ in range(2):
+    subprocess.run(["sysctl", "-qw", "net.ipv4.fib_multipath_hash_policy=1"], check=True)
+    assert watch.written() == {{path}} and watch.written() == set()
+subprocess.run(["sysctl", "net.ipv4.fib_multipath_hash_policy"], check=True, capture_output=True)
+assert watch.written() == set(), "who only reads"
+"""
+    subprocess.run(["unshare", "--net", sys.executable, "-c", program], check=True)
 
 
 def test_a_full_disk_is_told_and_the_settings_are_held_all_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,9 +1,10 @@
 """The daemon's control sockets, one of root's and one for everybody: one JSON line in, one JSON line out.
 
-Requests: ``{"op": "sync"}`` reads the plans anew and answers when the kernel follows them as far as it can;
-``{"op": "status"}`` gives the state; ``{"op": "drain", "devices": [...]}`` takes paths out of use until
-their device is made anew. Root's socket takes all of them, everybody's the status alone. They are two, so that no
-crowd at the one stands in root's way at the other.
+Requests: ``{"op": "sync"}`` reads the plans anew and answers when the kernel follows them as far as it can, with
+``"settings": {...}`` below /proc/sys that the rest of the router's configuration wants; ``{"op": "status"}`` gives
+the state; ``{"op": "drain", "devices": [...]}`` takes paths out of use until their device is made anew. Root's socket
+takes all of them, everybody's the status alone. They are two, so that no crowd at the one stands in root's way at the
+other.
 """
 
 from __future__ import annotations

@@ -125,7 +125,7 @@ class Daemon:
             self._next_look.set(min(self._look.at + LEISURE, self._due()))
 
     def _sysctl_event(self) -> None:
-        self._router.settings.drain()
+        self._router.settings_written()
         self.reconcile()
 
     def _nft_event(self) -> None:
@@ -139,6 +139,10 @@ class Daemon:
             case _ if not privileged:
                 return {"error": "only root may change what zerotier-pathd does"}
             case "sync":
+                settings = request.get("settings", {})
+                if not isinstance(settings, dict) or not all(isinstance(value, str) for value in settings.values()):
+                    return {"error": "sync needs settings with their values"}
+                self._router.configured(settings)
                 self.sync()
                 return {"ok": True, "problems": list(self._look.problems)}
             case "drain":

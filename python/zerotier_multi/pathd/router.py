@@ -56,6 +56,10 @@ class Router:
         self._prefixes = Prefixes(route.prefix for plan in plans for route in plan.routes)
         self._repairs.forget()
 
+    def configured(self, settings: Mapping[str, str]) -> None:
+        """The router's own configuration wants these values of router-wide settings."""
+        self._sysctls.configured(settings)
+
     # -- what happens
 
     def noticed(self) -> bool | None:
@@ -66,6 +70,10 @@ class Router:
             self._gateways.stale = True
             return True
         return None if any(self._prefixes.touched_by(m) for m in messages) else False
+
+    def settings_written(self) -> None:
+        """Somebody has written router-wide settings, perhaps this daemon."""
+        self._sysctls.written(self.settings.written())
 
     # -- what is
 

@@ -2,12 +2,16 @@
 
 Router-wide settings are raised while a bundle needs them and put back afterwards; what they were is kept in
 a file, so that a daemon started anew still knows it.
+
+What somebody else sets meanwhile is what counts afterwards, and where that is the value that is held anyway there is nothing to put
+back. Of such a write only inotify tells, and not of one while no daemon runs. VyOS makes none: it leaves a setting alone that
+has the value already. So a commit says what VyOS's own configuration wants (:meth:`Sysctls.configured`).
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 
 from zerotier_multi import memory
@@ -27,7 +31,8 @@ class Sysctls:
     def __init__(self, path: Path, root: Path = Path("/proc/sys")) -> None:
         self._memory, self._root = path, root
         self._before = self._load()
-        self._ours: dict[str, str] = {}
+        self._ours: dict[str, str] = {}  # values that are held
+        self._own_writes: set[str] = set()  # of which there will be an event yet
 
     def read(self, name: str) -> str | None:
         """Value of a setting, or None where this kernel has none of that name."""
@@ -59,29 +64,47 @@ class Sysctls:
             if self.read(name) == self._ours.get(name, self.read(name)):
                 problems += self._write(name, self._before[name])
             del self._before[name]
-            self._ours.pop(name, None)
+        self._ours = {name: value for name, value in self._ours.items() if name in settings}
         for name, value in settings.items():
-            found = self.read(name)
+            found, held = self.read(name), self._ours.get(name)
             if found is None:
                 continue
-            if name not in self._before:
-                if found == value:
-                    continue
-                self._before[name] = found
-            elif found != value and self._ours.get(name) == value:
-                drifted.append(f"{name.replace('/', '.')} was set to {found} by another program; it is {value} again")
-            problems += self._save()  # first: what it was must be known to whoever comes after us
             if found != value:
+                if held == value:
+                    drifted.append(f"{name.replace('/', '.')} was set to {found} by another program; it is {value} again")
+                if name not in self._before or held not in (None, found):
+                    self._before[name] = found
+                problems += self._save()  # first: what it was must be known to whoever comes after us
                 problems += self._write(name, value)
             self._ours[name] = value
         problems += self._save()
         return list(dict.fromkeys(problems)), drifted
+
+    def written(self, files: Collection[Path]) -> None:
+        """These files were written since the last call, by whomever.
+
+        A setting that another program has given the value that is held anyway is no longer ours to put back. One that it
+        writes in the moment after this daemon has cannot be told from that.
+        """
+        for name in GLOBAL:
+            if self.path(name) not in files:
+                continue
+            if name in self._own_writes:
+                self._own_writes.discard(name)
+            elif name in self._before and self.read(name) == self._ours.get(name):
+                del self._before[name]
+
+    def configured(self, settings: Mapping[str, str]) -> None:
+        """The router's own configuration wants these values, whatever bundles need; only router-wide settings count."""
+        self._before |= {name: settings[name] for name in self._before if name in GLOBAL and name in settings}
 
     def _write(self, name: str, value: str) -> list[str]:
         try:
             (self._root / name).write_text(value)
         except OSError as error:
             return [f"sysctl {name.replace('/', '.')} cannot be set to {value} ({error.strerror})"]
+        if name in GLOBAL:
+            self._own_writes.add(name)
         return []
 
     def _load(self) -> dict[str, str]:
