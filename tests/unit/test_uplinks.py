@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
+import json
+import subprocess
+import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -16,6 +21,7 @@ from zerotier_multi.pathd.kernel.desired import Desired
 from zerotier_multi.netlink.state import KernelState
 from zerotier_multi.pathd.routing.leases import router_of_lease
 from zerotier_multi.pathd.kernel.sysctls import Sysctls
+from zerotier_multi.plan import PeerPlan, Plan
 from zerotier_multi.planner import make_plan
 from zerotier_multi.netlink.links import Address, Link
 from zerotier_multi.netlink.routes import Route
@@ -81,6 +87,96 @@ def test_a_configured_gateway_comes_before_what_is_found() -> None:
 def test_nothing_stands_where_nothing_can(text: str, have: KernelState, gateways: uplinks.Known) -> None:
     want = wanted(text, have, gateways)
     assert not want.routes and not want.rules
+
+
+def peers(plan: Plan, *endpoints: str) -> Plan:
+    return replace(plan, peers=tuple(PeerPlan("R2", i.number, "", endpoints) for i in plan.instances))
+
+
+BOTH_ON_WAN2 = WAN2 + "instance 4 source-interface eth1\n"
+SIX = {Address(3, "2001:db8::1/64")}
+
+
+@pytest.mark.parametrize(
+    ("text", "gateways", "endpoints", "local", "instances"),
+    [
+        (WAN2, {}, (), set(), "instance 3"),
+        (BOTH_ON_WAN2, {}, (), set(), "instance 3-4"),
+        (BOTH_ON_WAN2 + "instance 3 gateway 203.0.113.254", {}, (), set(), "instance 4"),
+        (WAN2, {}, ("198.51.100.9:9993", "r2.example.org:9993", "[2001:db8::9]:9993"), set(), "instance 3"),
+        (WAN2, {}, ("203.0.113.2:9993",), set(), None),
+        (WAN2, {}, ("[2001:db8::9]:9993",), SIX, None),
+        (WAN2, {("eth1", 4): "203.0.113.254"}, (), set(), None),
+        (WAN2, {("eth1", 6): "fe80::1"}, (), SIX, None),
+        (WAN2, {("eth1", 6): "fe80::1"}, (), set(), "instance 3"),
+        (WAN2, {("eth1", 4): None}, (), set(), None),
+        ("instance 3 listen-address 203.0.113.1", {}, (), set(), None),
+    ],
+    ids=["one instance", "two", "one of them has one", "remotes elsewhere", "a remote on the link", "the same in ipv6", "known",
+         "known in ipv6", "known in a family without an address", "point to point", "not kept to it"],
+)  # fmt: skip
+def test_an_uplink_without_a_gateway_is_told(
+    text: str, gateways: uplinks.Known, endpoints: tuple[str, ...], local: set[Address], instances: str | None
+) -> None:
+    have, want = box(), Desired()
+    have.local = {*have.local, *local}
+    uplinks.add(want, [peers(plan_of(text), *endpoints)], have, gateways)
+    first = instances and instances.partition("-")[0]
+    assert want.notes == ([
+        f"zt0: no gateway of eth1 is known, so {instances} reaches only what is on the link or has another route over eth1; "
+        f"set interfaces zerotier zt0 {first} gateway"
+    ] if instances else [])  # fmt: skip
+
+
+def test_what_is_not_there_or_down_lacks_no_gateway() -> None:
+    down = KernelState(links={"eth1": Link(3, "eth1", None, 1500, False, False)}, local={Address(3, "203.0.113.1/24")})
+    assert wanted(WAN2, KernelState(), {}).notes == wanted(WAN2, down, {}).notes == []
+
+
+# What the default routes of a router lead to, by the commands of one, in a network namespace. eth1 is the uplink that is asked for.
+DEFAULTS = {
+    "no object": (4, "ip route add default via 203.0.113.254 dev eth1", ["203.0.113.254"]),
+    "an object": (4, "ip nexthop add id 9 via 203.0.113.254 dev eth1; ip route add default nhid 9 metric 20", ["203.0.113.254"]),
+    "an object over the device alone": (4, "ip nexthop add id 9 dev eth1; ip route add default nhid 9", [None]),
+    "a group": (4, "ip nexthop add id 8 via 198.51.100.254 dev eth0; ip nexthop add id 9 via 203.0.113.254 dev eth1; "
+                   "ip nexthop add id 7 group 8/9; ip route add default nhid 7", ["203.0.113.254"]),
+    "the better one": (4, "ip nexthop add id 8 via 203.0.113.253 dev eth1; ip nexthop add id 9 via 203.0.113.254 dev eth1; "
+                          "ip route add default nhid 8 metric 200; ip route add default nhid 9 metric 20", ["203.0.113.254", "203.0.113.253"]),
+    "an object of another uplink": (4, "ip nexthop add id 8 via 198.51.100.254 dev eth0; ip route add default nhid 8", []),
+    "a blackhole": (4, "ip nexthop add id 8 blackhole; ip route add default nhid 8", []),
+    "ipv6": (6, "ip -6 nexthop add id 9 via fe80::9 dev eth1; ip -6 route add default nhid 9", ["fe80::9"]),
+    "an object with a gateway of ipv6": (4, "ip -6 nexthop add id 9 via fe80::9 dev eth1; ip route add default nhid 9", []),
+    "a gateway of ipv6": (4, "ip -4 route add default via inet6 fe80::9 dev eth1", []),
+}  # fmt: skip
+PROGRAM = """
+import json, sys
+from zerotier_multi.netlink.rtnl import Rtnl
+with Rtnl() as rtnl:
+    links = {name: link.index for name, link in rtnl.links().items()}
+    names = {index: name for name, index in links.items()}
+    uplinks = sorted([family, names[index]] for family, index in rtnl.uplinks())
+    print(json.dumps([rtnl.default_gateways(int(sys.argv[1]), links["eth1"], 254), uplinks]))
+"""
+
+
+@pytest.mark.parametrize("compatible", [0, 1])
+@pytest.mark.parametrize("case", DEFAULTS)
+def test_the_gateway_of_a_default_route_with_a_next_hop_object(case: str, compatible: int) -> None:
+    """FRR's have one, and VyOS may set the kernel to name nothing else."""
+    family, commands, gateways = DEFAULTS[case]
+    script = [
+        f"sysctl -qw net.ipv4.nexthop_compat_mode={compatible}",
+        "ip link set lo up; for n in 0 1; do ip link add eth$n type veth peer name peer$n; ip link set eth$n up; ip link set peer$n up; done",
+        "ip address add 198.51.100.1/24 dev eth0; ip address add 203.0.113.1/24 dev eth1",
+        *commands.split("; "),
+        f"exec {sys.executable} -c '{PROGRAM}' {family}",
+    ]
+    ran = subprocess.run(["unshare", "--net", "sh", "-ec", "\n".join(script)], capture_output=True, text=True)
+    assert ran.returncode == 0, ran.stderr
+    found, ways = json.loads(ran.stdout)
+    assert found == gateways
+    devices = {word for before, word in itertools.pairwise(commands.replace(";", "").split()) if before == "dev"}
+    assert ways == sorted([family, device] for device in devices)
 
 
 def test_a_device_of_ppp_needs_no_gateway() -> None:

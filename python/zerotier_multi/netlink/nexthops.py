@@ -184,9 +184,9 @@ def parse_bucket(body: bytes) -> Bucket:
     return Bucket(index, u32(values[_NHA_RES_BUCKET_NH_ID]), idle / _CLOCK_TICKS)
 
 
-def leads_to(body: bytes) -> tuple[tuple[int, ...], int]:
-    """(members, ifindex) of a next-hop object, whosever it is; none and 0 where it has no such."""
+def leads_to(body: bytes) -> tuple[tuple[int, ...], int, str | None]:
+    """(members, ifindex, gateway) of a next-hop object, whosever it is; none, 0 and None where it has no such."""
     values = attributes(body[8:])
     if _NHA_GROUP in values:
-        return parse_group(0, values).members, 0
-    return (), u32(values[_NHA_OIF]) if _NHA_OIF in values else 0
+        return parse_group(0, values).members, 0, None
+    return (), u32(values[_NHA_OIF]) if _NHA_OIF in values else 0, _gateway(values) if _NHA_GATEWAY in values else None

@@ -12,7 +12,7 @@ from zerotier_multi.names import RT_PROTO
 from zerotier_multi.netlink.messages import attribute, attributes, family_of, packed, u32
 
 _RTA_DST, _RTA_PRIORITY, _RTA_PREFSRC, _RTA_TABLE, _RTA_NH_ID = 1, 6, 7, 15, 30
-_RTA_GATEWAY, _RTA_MULTIPATH, _RTNH_F_ONLINK = 5, 9, 4
+_RTA_GATEWAY, _RTA_MULTIPATH, _RTA_VIA, _RTNH_F_ONLINK = 5, 9, 18, 4
 _RTA_SRC, _RTA_IIF, _RTA_OIF, _RTA_IP_PROTO, _RTA_SPORT, _RTA_DPORT = 2, 3, 4, 27, 28, 29
 _RTA_METRICS, _RTM_F_FIB_MATCH = 8, 0x2000
 _RTN_UNICAST, _RTN_UNREACHABLE, _RT_SCOPE_UNIVERSE, RT_TABLE_MAIN, RT_TABLE_LOCAL = 1, 7, 0, 254, 255
@@ -186,6 +186,8 @@ def _destination(family: int, length: int, values: dict[int, bytes]) -> str:
 
 
 def _gateway(values: dict[int, bytes]) -> str | None:
+    if _RTA_VIA in values:  # one of another family than the route's: struct rtvia
+        return str(ipaddress.ip_address(values[_RTA_VIA][2:]))
     return str(ipaddress.ip_address(values[_RTA_GATEWAY])) if _RTA_GATEWAY in values else None
 
 

@@ -17,7 +17,7 @@ from zerotier_multi.netlink.messages import (
     RTM_NEWADDR, RTM_NEWLINK, RTM_NEWNEIGH, RTM_NEWNEXTHOP, RTM_NEWROUTE, RTM_NEWRULE, RTM_SETLINK,
 )  # fmt: skip
 from zerotier_multi.netlink.nexthops import Bucket, NextHop, NextHopGroup, Stray
-from zerotier_multi.netlink.routes import RT_TABLE_MAIN, Flow, Match, Route
+from zerotier_multi.netlink.routes import RT_TABLE_MAIN, DefaultRoute, Flow, Match, Route
 from zerotier_multi.netlink.rules import FAMILIES, Rule
 from zerotier_multi.netlink.sockets import Closable, KernelError, RouteSocket
 
@@ -87,11 +87,12 @@ class Rtnl(Closable):
     def default_gateways(self, family: int, index: int, table: int) -> list[str | None]:
         """Gateways of the default routes over a device in a table, the best first; None for a route without any.
 
-        Raises KernelError where there is no such table or family. Our own routes are left out.
+        Raises KernelError where there is no such table or family. Our own routes are left out, and gateways of the other family.
         """
         bodies = self._socket.dump(RTM_GETROUTE, routes.default_routes(FAMILIES[family], table, index))
         found = sorted(filter(None, map(routes.parse_default_route, bodies)), key=lambda route: route.metric)
-        return [via for route in found for device, via in route.ways if device == index]
+        ways = (way for route in found for way in self._ways(route))
+        return [via for device, via in ways if device == index and (via is None or (":" in via) == (family == 6))]
 
     def our_rules(self) -> set[Rule]:
         """Rules of both families with our protocol number."""
@@ -110,16 +111,25 @@ class Rtnl(Closable):
         for family, number in FAMILIES.items():
             bodies = self._socket.dump(RTM_GETROUTE, routes.default_routes(number, RT_TABLE_MAIN))
             for route in filter(None, map(routes.parse_default_route, bodies)):
-                found |= {(family, index) for index, _via in route.ways if index}
-                if route.nexthop_id:  # FRR's; without nexthop_compat_mode the kernel names nothing else
-                    found |= {(family, index) for index in self._nexthop_devices(route.nexthop_id)}
+                found |= {(family, index) for index, _via in self._ways(route)}
         return frozenset(found)
 
-    def _nexthop_devices(self, number: int) -> set[int]:
-        """ifindexes that a next-hop object leads to, whosever it is."""
-        body = self._socket.answer(RTM_GETNEXTHOP, nexthops.about(number))
-        members, index = nexthops.leads_to(body) if body else ((), 0)
-        return {device for member in members for device in self._nexthop_devices(member)} | ({index} if index else set())
+    def _ways(self, route: DefaultRoute) -> list[tuple[int, str | None]]:
+        """(ifindex, gateway) of all that a default route leads to.
+
+        FRR's have a next-hop object; without ``net.ipv4.nexthop_compat_mode`` the kernel names nothing else of them.
+        """
+        named = [way for way in route.ways if way[0]]
+        return named if named or not route.nexthop_id else self._nexthop_ways(route.nexthop_id)
+
+    def _nexthop_ways(self, number: int) -> list[tuple[int, str | None]]:
+        """(ifindex, gateway) of all that a next-hop object leads to, whosever it is; nothing of one that has just gone."""
+        try:
+            body = self._socket.answer(RTM_GETNEXTHOP, nexthops.about(number))
+        except KernelError:
+            return []
+        members, index, via = nexthops.leads_to(body) if body else ((), 0, None)
+        return [way for member in members for way in self._nexthop_ways(member)] + ([(index, via)] if index else [])
 
     def egress(self, flow: Flow, *, iif: int = 0, oif: int = 0) -> int | None:
         """ifindex of the device on which the kernel sends packets of ``flow``, its own hash over the paths included.

@@ -10,10 +10,12 @@ routes are not looked at. What shall stand is pure; :class:`Gateways` reads what
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 from zerotier_multi import names
+from zerotier_multi.cpu import format_cpu_list
 from zerotier_multi.engine_choice import follows_addresses
 from zerotier_multi.netlink.sockets import KernelError
 from zerotier_multi.pathd.kernel.desired import Desired
@@ -81,12 +83,13 @@ def _uses(plans: Iterable[Plan], have: KernelState) -> Iterator[_Use]:
                     yield use
 
 
-def add(want: Desired, plans: Iterable[Plan], have: KernelState, gateways: Known) -> None:
-    """Put the rules and default routes of all uplinks among what shall stand."""
+def add(want: Desired, plans: Sequence[Plan], have: KernelState, gateways: Known) -> None:
+    """Put the rules and default routes of all uplinks among what shall stand, and say which have no gateway."""
     slots: dict[tuple[str, int], list[str]] = {}  # the devices of an instance, in order
-    for use in _uses(plans, have):
+    uses = [use for use in _uses(plans, have) if have.links[use.device].up]
+    for use in uses:
         via = _gateway(use, gateways)
-        if via is None or not have.links[use.device].up:
+        if via is None:
             continue
         known = slots.setdefault((use.bundle, use.instance.number), [])
         if use.device not in known:
@@ -100,6 +103,42 @@ def add(want: Desired, plans: Iterable[Plan], have: KernelState, gateways: Known
         elif use.link != f"{use.address}/{ipaddress.ip_address(use.address).max_prefixlen}":
             want.routes.add(Route(use.link, 0, None, table, names.route_metric(use.link), link.index))
         want.rules.add(Rule(use.family, names.RULE_PRIORITY + 1, use.address, use.instance.port, table))
+    want.notes += _without_gateway(plans, uses, gateways)
+
+
+def _without_gateway(plans: Iterable[Plan], uses: Iterable[_Use], gateways: Known) -> Iterator[str]:
+    """Sentences about instances that are kept to a device of which no gateway is known, in either family.
+
+    Nothing is said where an endpoint of a remote is on the link itself, as on a line between two sites.
+    """
+    found: dict[tuple[str, str], dict[int, list[_Use]]] = {}
+    for use in uses:
+        if use.instance.source_interface == use.device:
+            found.setdefault((use.bundle, use.device), {}).setdefault(use.instance.number, []).append(use)
+    endpoints: dict[tuple[str, int], list[str]] = {}
+    for plan in plans:
+        for peer in plan.peers:
+            endpoints.setdefault((plan.bundle, peer.instance), []).extend(peer.endpoints)
+    for (bundle, device), instances in found.items():
+        numbers = [
+            number for number, own in instances.items()
+            if all(_gateway(use, gateways) is None for use in own) and not _on_link(endpoints.get((bundle, number), ()), own)
+        ]  # fmt: skip
+        if numbers:
+            yield (
+                f"{bundle}: no gateway of {device} is known, so instance {format_cpu_list(numbers)} reaches only what is on the "
+                f"link or has another route over {device}; set interfaces zerotier {bundle} instance {numbers[0]} gateway"
+            )
+
+
+def _on_link(endpoints: Iterable[str], uses: Iterable[_Use]) -> bool:
+    links = [ipaddress.ip_network(use.link) for use in uses]
+    for endpoint in endpoints:
+        with suppress(ValueError):  # a name
+            address = ipaddress.ip_address(endpoint.rpartition(":")[0].strip("[]"))
+            if any(address in link for link in links):
+                return True
+    return False
 
 
 def _gateway(use: _Use, gateways: Known) -> str | None:
