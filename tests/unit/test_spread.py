@@ -170,6 +170,14 @@ def test_other_flows_after_a_move_are_not_taken_for_the_one_that_was_moved() -> 
     assert world.run(25).carried() == pytest.approx(2.0), world.said
 
 
+@pytest.mark.parametrize("busy", [128, 127, 100])
+def test_paths_that_come_back_under_full_load_get_their_part(busy: int) -> None:
+    """All buckets are where the last path was, and as long as they are busy the kernel moves none by itself."""
+    world = World(dict.fromkeys(range(busy), 3.2 / busy), table=[PATHS[0]] * 128)
+    assert world.carried() == 1.0
+    assert world.run(60).carried() > 3.0, world.said
+
+
 def test_weaker_instances_get_less_when_there_are_many_flows() -> None:
     """Two performance cores and two efficiency cores at half the speed."""
     world = World({n: 3.2 / 128 for n in range(128)}, (1.0, 1.0, 0.5, 0.5))

@@ -425,23 +425,24 @@ class Spread:
         """Move busy buckets of the giver, by their numbers, to other paths, in proportion to ``takers``.
 
         The kernel moves idle buckets first, and then busy ones in their order. So the idle ones of the giver go in a
-        step before, and those that are in front of a busy one go along with it. They come back when all is done.
+        step before, and those that are in front of a busy one go along with it. They come back when all is done. A path
+        that has just come back may hold no bucket yet; it is to have one at least, as every member of a group.
         """
         held = [bucket for bucket in table if bucket.path == giver.path]
         idle = sum(self._is_idle(bucket, now) for bucket in held)
         counts = {m.path: sum(b.path == m.path for b in table) for m in members}
+        total = sum(counts.values())
         self._emptied = True
         if idle:
-            others = {path: float(count) for path, count in counts.items() if path != giver.path}
-            kept = max(1, counts[giver.path] - idle)
-            return Step({giver.path: kept, **apportion(others, sum(counts.values()) - kept)}, purge=True)
+            others = {path: max(1.0, count) for path, count in counts.items() if path != giver.path}
+            kept = max(1, min(counts[giver.path] - idle, total - len(others)))
+            return Step({giver.path: kept, **apportion(others, total - kept)}, purge=True)
         moved = [bucket.index for bucket in held].index(moving[-1]) + 1
-        if moved >= counts[giver.path]:
-            return None
         more = apportion(takers, moved)
         # The others are wanted as they stand, so that nothing of theirs is moved by force.
-        wanted = {path: count + more.get(path, 0) for path, count in counts.items()}
-        return Step({**wanted, giver.path: counts[giver.path] - moved}, force=True)
+        wanted = {path: max(1, count + more.get(path, 0)) for path, count in counts.items() if path != giver.path}
+        kept = total - sum(wanted.values())
+        return Step({**wanted, giver.path: kept}, force=True) if kept > 0 else None
 
     def _turned(self, giver: Member, members: Sequence[Member], flows: Mapping[int, int]) -> bool:
         """Whether the last move has only filled another path and left the first one empty: one flow fills any path."""
