@@ -6,11 +6,12 @@ Formats: linux/netlink.h, rtnetlink(7).
 
 from __future__ import annotations
 
+import errno
 import os
 import socket
 import struct
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Self
 
 from zerotier_multi.netlink.messages import HEADER, NLM_F_ACK, NLM_F_DUMP, NLM_F_REQUEST, Message, attributes, split
@@ -23,6 +24,7 @@ _SOL_NETLINK = 270
 _NETLINK_ADD_MEMBERSHIP, _NETLINK_EXT_ACK, _NETLINK_GET_STRICT_CHK = 1, 11, 12
 _NLMSGERR_ATTR_MSG = 1
 _RECEIVE = 1 << 18
+MANY = 1000  # notifications of one reading: the loop has other things to do
 
 
 class KernelError(OSError):
@@ -130,6 +132,7 @@ class EventSocket(Closable):
         self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 20)
         for group in groups:
             self._socket.setsockopt(_SOL_NETLINK, _NETLINK_ADD_MEMBERSHIP, group)
+        self._lost = False  # and the queue was not empty since
 
     def fileno(self) -> int:
         """For the event loop."""
@@ -139,18 +142,26 @@ class EventSocket(Closable):
         """Close the socket."""
         self._socket.close()
 
-    def read(self) -> list[Message] | None:
-        """All messages that have arrived, or None when some were lost and everything must be read anew."""
+    def read(self, keep: Callable[[Message], bool]) -> list[Message] | None:
+        """Those messages to ``keep`` of the next ones that have arrived, :data:`MANY` at most; the rest stays readable.
+
+        None where some were lost, so that everything must be read anew. The kernel then queues nothing more, and tells of
+        no other loss, until the queue is empty. So the answer is None until it was.
+        """
         found: list[Message] = []
-        lost = False
-        while True:
+        lost = self._lost
+        for _ in range(MANY):
             try:
                 datagram = self._socket.recv(_RECEIVE)
             except BlockingIOError:
-                return None if lost else found
+                self._lost = False
+                break
             except OSError as error:
-                if error.errno != 105:  # ENOBUFS: the queue overflowed
+                if error.errno != errno.ENOBUFS:
                     raise
-                lost = True
+                lost = self._lost = True
                 continue
-            found += [Message(kind, body) for kind, _flags, _sequence, body in split(datagram)]
+            if not lost:
+                messages = (Message(kind, body) for kind, _flags, _sequence, body in split(datagram))
+                found += filter(keep, messages)
+        return None if lost else found

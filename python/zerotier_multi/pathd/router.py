@@ -8,6 +8,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 
 from zerotier_multi import names
+from zerotier_multi.netlink.messages import Message
 from zerotier_multi.netlink.rtnl import Rtnl
 from zerotier_multi.netlink.sockets import EventSocket
 from zerotier_multi.netlink.state import KernelState, observe
@@ -63,13 +64,21 @@ class Router:
     # -- what happens
 
     def noticed(self) -> bool | None:
-        """Read the kernel's notices: True where our state may have drifted, None where packets may go elsewhere, else False."""
-        messages = self.notices.read()
+        """Read the next of the kernel's notices: True where our state may have drifted, else False.
+
+        None where other programs' routes may take packets, or notices were lost: both may go on and on.
+        """
         ignored = self._repairs.ignored(time.monotonic())
-        if messages is None or any(concerns_us(m, self._managed, ignored) for m in messages):
-            self._gateways.stale = True
+
+        def concerns(message: Message) -> bool:
+            return concerns_us(message, self._managed, ignored)
+
+        messages = self.notices.read(lambda message: concerns(message) or self._prefixes.touched_by(message))
+        drifted = any(map(concerns, messages or ()))
+        self._gateways.stale |= drifted or messages is None
+        if drifted:
             return True
-        return None if any(self._prefixes.touched_by(m) for m in messages) else False
+        return None if messages is None or messages else False
 
     def settings_written(self) -> None:
         """Somebody has written router-wide settings, perhaps this daemon."""

@@ -38,9 +38,9 @@ class Table:
 
     def touched(self) -> bool:
         """Read what has happened in nftables; whether it concerns our table, so that :meth:`hold` looks again."""
-        messages = self.events.read() if self.events else []
         name = f"{NAME}\0".encode()
-        touched = messages is None or any(name in message.body for message in messages)
+        messages = self.events.read(lambda message: name in message.body) if self.events else []
+        touched = messages is None or bool(messages)
         self._doubt |= touched
         return touched
 
