@@ -10,6 +10,7 @@ import socket
 import struct
 import subprocess
 import threading
+import tracemalloc
 from collections.abc import Callable, Iterator
 from types import SimpleNamespace
 from typing import Any
@@ -17,6 +18,7 @@ from typing import Any
 import pytest
 from zerotier_multi.netlink import messages
 from zerotier_multi.netlink.messages import HEADER, Message
+from zerotier_multi.netlink.rtnl import Rtnl
 from zerotier_multi.netlink.sockets import MANY, Closable, EventSocket
 from zerotier_multi.pathd.kernel.notices import GROUPS, Prefixes, concerns_us
 from zerotier_multi.pathd.router import Router
@@ -104,6 +106,17 @@ def test_the_kernel_queues_nothing_after_a_loss_until_the_queue_was_empty(events
         except OSError:
             lost += 1
     assert kinds and not lost and not any(socket.inet_aton("203.0.113.7") in kind for kind in kinds)
+
+
+def test_the_default_routes_of_a_full_table_are_read_without_the_rest(namespace: Callable[[Callable[[], Closable]], Any]) -> None:
+    rtnl: Rtnl = namespace(Rtnl)
+    batch("route add default via 198.51.100.9 dev lo onlink metric 20", *map(route, range(ROUTES)))
+    tracemalloc.start()
+    try:
+        assert rtnl.default_gateways(4, 1, 254) == ["198.51.100.9"] and rtnl.uplinks() == {(4, 1)}
+        assert tracemalloc.get_traced_memory()[1] < 1 << 20, "20,000 routes are two megabytes"
+    finally:
+        tracemalloc.stop()
 
 
 class Queue:

@@ -127,10 +127,15 @@ def default_routes(family: int, table: int, index: int = 0) -> bytes:
     return body + attribute(_RTA_OIF, index) if index else body
 
 
+def is_default(body: bytes) -> bool:
+    """Whether a route is a default route of another program; a main table may have a million that are not."""
+    length, protocol, kind = body[1], body[5], body[7]
+    return not length and protocol != RT_PROTO and kind == _RTN_UNICAST
+
+
 def parse_default_route(body: bytes) -> DefaultRoute | None:
     """A default route of another program; None for any other route."""
-    length, protocol, kind = body[1], body[5], body[7]
-    if length or protocol == RT_PROTO or kind != _RTN_UNICAST:
+    if not is_default(body):
         return None
     values = attributes(body[12:])
     metric = u32(values[_RTA_PRIORITY]) if _RTA_PRIORITY in values else 0

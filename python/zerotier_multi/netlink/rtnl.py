@@ -89,7 +89,7 @@ class Rtnl(Closable):
 
         Raises KernelError where there is no such table or family. Our own routes are left out, and gateways of the other family.
         """
-        bodies = self._socket.dump(RTM_GETROUTE, routes.default_routes(FAMILIES[family], table, index))
+        bodies = self._socket.dump(RTM_GETROUTE, routes.default_routes(FAMILIES[family], table, index), routes.is_default)
         found = sorted(filter(None, map(routes.parse_default_route, bodies)), key=lambda route: route.metric)
         ways = (way for route in found for way in self._ways(route))
         return [via for device, via in ways if device == index and (via is None or (":" in via) == (family == 6))]
@@ -109,7 +109,7 @@ class Rtnl(Closable):
         """Family (4 or 6) and ifindex of what default routes of the main table lead to, those of bundles not counted."""
         found: set[tuple[int, int]] = set()
         for family, number in FAMILIES.items():
-            bodies = self._socket.dump(RTM_GETROUTE, routes.default_routes(number, RT_TABLE_MAIN))
+            bodies = self._socket.dump(RTM_GETROUTE, routes.default_routes(number, RT_TABLE_MAIN), routes.is_default)
             for route in filter(None, map(routes.parse_default_route, bodies)):
                 found |= {(family, index) for index, _via in self._ways(route)}
         return frozenset(found)

@@ -79,14 +79,14 @@ class RouteSocket(Closable):
         found = list(self._exchange(kind, body, NLM_F_ACK))
         return found[0] if found else None
 
-    def dump(self, kind: int, body: bytes) -> list[bytes]:
-        """Bodies of all messages of a dump, read again when the tables changed meanwhile.
+    def dump(self, kind: int, body: bytes, keep: Callable[[bytes], bool] = bool) -> list[bytes]:
+        """Bodies of those messages of a dump to ``keep``, read again when the tables changed meanwhile.
 
         Raises :class:`KernelError`.
         """
         for _attempt in range(10):
             try:
-                return list(self._exchange(kind, body, NLM_F_DUMP))
+                return list(filter(keep, self._exchange(kind, body, NLM_F_DUMP)))
             except DumpInterrupted:
                 continue
         raise KernelError(11, "the kernel's tables change too fast to be read; try again")
