@@ -100,6 +100,8 @@ class Status:
 
     def _cause(self, look: Look, plan: Plan, path: PathPlan) -> str | None:
         faults = [] if path.nexthop_id in look.up else self.endpoints.faults(plan, path)
+        if (silence := self.prober.silence(path.nexthop_id)) and silence.heard_since is not None:
+            faults.append("probes of the remote come over it, so a firewall may drop echo requests or replies")
         return "; ".join(filter(None, [self.chronicle.cause(path.nexthop_id), *faults])) or None
 
     def _weight(self, plan: Plan, path: PathPlan) -> int:
