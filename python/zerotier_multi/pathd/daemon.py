@@ -230,7 +230,9 @@ class Daemon:
             self._router.refused(now),
             self._router.gateways(plans, have, now),
             self._router.rp_filters(plans, have),
+            self._router.mute(),
         )
+        self._prober.answer(seen.mute)
         self._decision = decide(seen)
         done, problems, notes = self._router.bring_about(self._decision, have, now)
         return done, [*self._plans.problems, *problems], notes

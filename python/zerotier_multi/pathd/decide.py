@@ -14,7 +14,7 @@ from zerotier_multi.netlink.nexthops import NextHopGroup
 from zerotier_multi.netlink.state import KernelState
 from zerotier_multi.pathd.kernel.actions import Action, actions
 from zerotier_multi.pathd.kernel.desired import Desired, Share, desired_state, group_id
-from zerotier_multi.pathd.kernel.sysctls import router_wide
+from zerotier_multi.pathd.kernel.sysctls import mute_notes, router_wide
 from zerotier_multi.pathd.nftables import forwarding, mirror, mss, spoofed, table
 from zerotier_multi.pathd.probe.prober import Target
 from zerotier_multi.pathd.probe.targets import targets
@@ -55,6 +55,7 @@ class Inputs:
     refused: Collection[int] = ()  # next hops and groups that the kernel has just refused, or that others keep changing
     gateways: uplinks.Known = field(default_factory=dict)
     rp_filters: Mapping[str, str | None] = field(default_factory=dict)  # of ``all`` and of the uplinks
+    mute: Collection[int] = ()  # address families in which the kernel answers no echo requests
 
 
 @dataclass(frozen=True)
@@ -126,6 +127,7 @@ def decide(seen: Inputs) -> Decision:
     want = desired_state(plans, have, out, seen.resilient, seen.waiting_since, seen.now, rp_filter, seen.shares, seen.refused)
     full_tunnel.add(want, plans, have)
     uplinks.add(want, plans, have, seen.gateways)
+    want.notes += mute_notes(plans, seen.mute)
     used = uplinks.devices(plans, have)
     return Decision(
         want,

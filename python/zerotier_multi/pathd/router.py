@@ -18,7 +18,7 @@ from zerotier_multi.pathd.kernel.apply import carry_out, supports_resilient_grou
 from zerotier_multi.pathd.kernel.inotify import FileWatch
 from zerotier_multi.pathd.kernel.notices import GROUPS, Prefixes, concerns_us
 from zerotier_multi.pathd.kernel.repairs import Repairs
-from zerotier_multi.pathd.kernel.sysctls import GLOBAL, RP_FILTER_ALL, Sysctls
+from zerotier_multi.pathd.kernel.sysctls import GLOBAL, MUTE, RP_FILTER_ALL, Sysctls
 from zerotier_multi.pathd.nftables import mirror
 from zerotier_multi.pathd.nftables.table import Table
 from zerotier_multi.pathd.nftables.zones import Zones
@@ -42,7 +42,7 @@ class Router:
         self.resilient = supports_resilient_groups(self.rtnl)
         self.notices = EventSocket(GROUPS)
         self._sysctls = Sysctls(directory / "sysctls.json")
-        self.settings = FileWatch([self._sysctls.path(name) for name in GLOBAL])
+        self.settings = FileWatch([self._sysctls.path(name) for name in (*GLOBAL, *MUTE.values())])
         self._nftables, self._mirrors = Table(), Table(family=mirror.FAMILY, missing=mirror.MISSING)
         self.tables = (self._nftables, self._mirrors)
         self._zones = Zones()
@@ -101,6 +101,10 @@ class Router:
         """The reverse-path filters of ``all`` and of the uplinks."""
         used = {device: self._sysctls.read(f"net/ipv4/conf/{device}/rp_filter") for device in uplinks.devices(plans, have)}
         return {**used, "all": self._sysctls.read(RP_FILTER_ALL)}
+
+    def mute(self) -> frozenset[int]:
+        """Address families in which the kernel answers no echo requests."""
+        return self._sysctls.mute()
 
     def refused(self, now: float) -> set[int]:
         """Next hops and groups that cannot be made at present."""

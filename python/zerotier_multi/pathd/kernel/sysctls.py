@@ -21,6 +21,8 @@ HASH_POLICIES = ("net/ipv4/fib_multipath_hash_policy", "net/ipv6/fib_multipath_h
 # The same on every router, so that both ends hash a flow alike; kernels from 6.11 have it.
 HASH_SEED, SEED = "net/ipv4/fib_multipath_hash_seed", "2054422528"
 RP_FILTER_ALL = "net/ipv4/conf/all/rp_filter"
+MUTE = {4: "net/ipv4/icmp_echo_ignore_all", 6: "net/ipv6/icmp/echo_ignore_all"}  # by address family
+_UNMUTE = {4: " (VyOS: delete firewall global-options all-ping)", 6: ""}
 GLOBAL = (*HASH_POLICIES, HASH_SEED)
 _RP_FILTER = re.compile(r"net/ipv4/conf/[^/]+/rp_filter")  # of an uplink that others use too
 
@@ -40,6 +42,10 @@ class Sysctls:
             return (self._root / name).read_text().strip()
         except OSError:
             return None
+
+    def mute(self) -> frozenset[int]:
+        """Address families in which this router answers no echo requests."""
+        return frozenset(family for family, name in MUTE.items() if self.read(name) not in (None, "0"))
 
     def path(self, name: str) -> Path:
         """File of a setting."""
@@ -121,3 +127,13 @@ def router_wide(plans: Iterable[Plan]) -> dict[str, str]:
     if not policies:
         return {}
     return {**{name: str(policies[0]) for name in HASH_POLICIES}, HASH_SEED: SEED}
+
+
+def mute_notes(plans: Iterable[Plan], mute: Collection[int]) -> list[str]:
+    """A sentence for each address family whose echo requests the kernel ignores although other routers probe by them."""
+    probed = {path.family for plan in plans if plan.health.enabled for path in plan.paths}
+    return [
+        f"sysctl {MUTE[family].replace('/', '.')} is 1: other routers see their paths to this one only while zerotier-pathd runs "
+        f"here and answers instead of the kernel; set it to 0{_UNMUTE[family]}"
+        for family in sorted(probed.intersection(mute))
+    ]

@@ -57,10 +57,15 @@ class Health:
         return max(self._open[0].at, self._vouched) + (self.multiplier - 1) * self.interval + self._margin
 
     def missing(self, now: float) -> int:
-        """How many answers should have come by now, in a row up to the last."""
+        """How many answers should have come by now, in a row up to the last.
+
+        Where none has come for very long, the path is not full: something lets no answer pass, and what counts is the
+        time since the remote's last word.
+        """
         # A probe goes out a little after it is due, so the one before is not quite an interval old.
         age = max(0.9 * self.interval, self._margin)
-        return sum(now - probe.at >= age for probe in self._open)
+        word = self._vouched if len(self._times) == HISTORY and not self._answers else -math.inf
+        return sum(now - max(probe.at, word) >= age for probe in self._open)
 
     def sent(self, now: float) -> int:
         """A probe goes out; its number."""

@@ -2,7 +2,8 @@
 
 One pair of raw sockets per address family serves all paths. What is urgent wakes the daemon; everything else
 waits in its socket until the next probes go out, and carries the kernel's time of arrival. So 32 paths cost a
-few wake-ups per second.
+few wake-ups per second. Where the kernel shall answer no echo requests, every one of a remote wakes the daemon, which
+answers those with a proof: a raw socket gets them all the same.
 """
 
 from __future__ import annotations
@@ -87,7 +88,7 @@ class Prober:
         self, loop: AbstractEventLoop, changed: Callable[[], None], use: Callable[[str, int], float | None] | None = None
     ) -> None:
         """``use`` gives the share of the time, 0 to 1, in which an instance of a bundle works: the remotes are told."""
-        self._changed = changed
+        self._loop, self._changed = loop, changed
         self._use = use or (lambda _bundle, _instance: None)
         self._states: dict[int, _State] = {}
         self._by_identifier: dict[int, _State] = {}
@@ -97,6 +98,7 @@ class Prober:
         self._verdicts: dict[int, tuple[bool, bool]] = {}  # path -> (answers come, the remote refuses it), as reported
         self._in_use: set[int] = set()  # paths that are in the kernel's groups
         self._devices: set[int] = set()  # ifindexes that probes are taken from
+        self._mute: set[int] = set()  # address families in which the kernel answers no probe
         self._identifier = int.from_bytes(os.urandom(2), "big")
         self._read_at = time.monotonic()
         self._alarm = Alarm(loop, self._work)
@@ -126,6 +128,16 @@ class Prober:
         self._listen({index for s in self._states.values() for index in (s.target.index, s.target.vrf) if index})
         self._announce(now)
         self._set_wake()
+
+    def answer(self, families: Collection[int]) -> None:
+        """Answer the probes of remotes in these address families, because the kernel does not."""
+        for family in self._mute.symmetric_difference(families):
+            sock = self._calm[family]
+            if sock and family in families:
+                self._loop.add_reader(sock, self._on_calm, family)
+            elif sock:
+                self._loop.remove_reader(sock)
+        self._mute = set(families)
 
     def _listen(self, devices: set[int]) -> None:
         """Take probes from these devices only; anybody can send something that looks like one to any other."""
@@ -349,6 +361,9 @@ class Prober:
         self._compare(now)
         self._set_wake()
 
+    def _on_calm(self, family: int) -> None:
+        self._read({family: self._calm[family]}, time.monotonic())
+
     def _read(self, sockets: Mapping[int, socket.socket | None], now: float) -> None:
         wall = time.clock_gettime(time.CLOCK_REALTIME)
         for family, sock in sockets.items():
@@ -358,12 +373,15 @@ class Prober:
                 index, stamp, hops = told_by_kernel(ancillary, packet, family)
                 # The wall clock may have been set in between; an arrival is never older than the last reading.
                 age = min(max(0.0, wall - stamp), now - self._read_at) if stamp else 0.0
-                self._take(found, index, source[0], hops, now - age)
+                asking = self._take(found, index, source[0], hops, now - age)
+                if asking and family in self._mute:
+                    asking.send(wire.reply(packet, family))
         if sockets is self._calm:
             self._read_at = now
         self._heard.set()
 
-    def _take(self, found: tuple[bool, int, wire.Probe], index: int, source: str, hops: int, arrival: float) -> None:
+    def _take(self, found: tuple[bool, int, wire.Probe], index: int, source: str, hops: int, arrival: float) -> _State | None:
+        """Take in what has come. Returns the path over which the remote, with a proof that it is, wants an answer."""
         reply, identifier, probe = found
         if reply:
             state = self._by_identifier.get(identifier)
@@ -371,7 +389,7 @@ class Prober:
             if state and known and probe.token == state.trust.token:
                 state.health.answered(probe.sequence, arrival)
                 state.round_trip.came(probe.sent / 1e9, arrival)
-            return
+            return None
         state = self._by_source.get((index, source))
         if state and hops == HOPS:
             if arrival - state.came_at > state.target.interval * state.target.multiplier:
@@ -388,6 +406,8 @@ class Prober:
             if peer is None:
                 peer = self._peers[state.group] = Peer()
             peer.hear(probe.heard, probe.used, probe.sent, arrival + probe.good_ms / 1000, state.trust.renewed)
+            return state
+        return None
 
 
 def _number(address: str) -> int:

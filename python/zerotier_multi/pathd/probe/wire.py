@@ -1,6 +1,7 @@
 """A probe on the wire: an ICMP echo request whose payload also tells the other router what we know; pure.
 
-The kernel of any remote answers it, so nothing of ours is needed there. A remote that runs our daemon reads the
+The kernel of any remote answers it, so nothing of ours is needed there, unless it shall not answer: then a daemon of
+ours does (:func:`reply`). A remote that runs our daemon reads the
 payload as well: masks of the instances whose paths work for us, of those that we use, and of those over which its own
 probes have come lately. So both learn of a death that only one can see, as with BFD (RFC 5880), and a lost answer
 alone is no sign of one.
@@ -101,6 +102,13 @@ def decode(packet: bytes, family: int) -> tuple[bool, int, Probe] | None:
         identifier,
         Probe(sequence, urgent, instance, good_ms, sent, heard, used, seen, known, token, echo, wait_ms, bool(flags & TWIN)),
     )
+
+
+def reply(request: bytes, family: int) -> bytes:
+    """The echo reply to a request that a raw socket gave, as a kernel makes it."""
+    offset = (request[0] & 0x0F) * 4 if family == 4 else 0
+    packet = bytes([ECHO_REPLY[family], 0, 0, 0]) + request[offset + 4 :]
+    return packet if family == 6 else packet[:2] + checksum(packet).to_bytes(2, "big") + packet[4:]
 
 
 # -- classic BPF, so that only what is ours wakes the daemon (linux/filter.h)
