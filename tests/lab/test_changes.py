@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from lab import Lab, LabError, Router
-from lab.scenario import loopback, member_bytes, paths_up, processes, reach, status, wait_paths
+from lab.scenario import example, loopback, member_bytes, paths_up, processes, reach, status, wait_paths
 from tests.lab.conftest import ENGINE
 
 ZT = "set interfaces zerotier zt0"
@@ -368,3 +368,16 @@ def test_deleting_the_bundle_leaves_only_the_identities(pair: list[Router]) -> N
         assert r1.run(["cat", f"/proc/sys/net/{name}"], check=False).stdout.strip() in ("0", "")
     assert r1.run(["sh", "-c", "pgrep -l 'ztnode|zerotier' || true"]).stdout == ""
     assert r1.run(["sh", "-c", "cat /config/zerotier-multi/zt0/*/identity.public"]).stdout == identities
+
+
+def test_a_hash_policy_that_somebody_sets_meanwhile_outlives_the_bundle(pair: list[Router]) -> None:
+    r1, r2 = pair
+    four, six = (f"/proc/sys/net/{family}/fib_multipath_hash_policy" for family in ("ipv4", "ipv6"))
+    r1.must_configure(example(r1, [r2], 2))
+    assert r1.read(four).strip() == r1.read(six).strip() == "1"
+    r1.run(["sysctl", "-qw", "net.ipv4.fib_multipath_hash_policy=1"])
+    memory = "/run/zerotier-multi/pathd/sysctls.json"
+    r1.wait(lambda: "ipv4/fib_multipath_hash_policy" not in r1.read(memory), what="the daemon to hear of it")
+    r1.must_configure("delete interfaces zerotier zt0")
+    assert (r1.read(four).strip(), r1.read(six).strip()) == ("1", "0")
+    r1.run(["sysctl", "-qw", "net.ipv4.fib_multipath_hash_policy=0"])
