@@ -21,7 +21,7 @@ _REMOTE = "remote"  # its tags are names
 
 _IDENTITY = (r"\b[0-9a-f]{10}:0:[0-9a-f]{128}(:[0-9a-f]{128})?\b", "xxxxxxxxxx:0:xxxxxx")
 _IPV4 = (r"\b(\d{1,3})\.(\d{1,3})\.(\d{1,3})\.(\d{1,3})\b", r"xxx.xxx.\3.\4")
-_IPV6 = (r"(?<!\w)(?=:*[0-9a-fA-F])(?:[0-9a-fA-F]{0,4}:){2,}[0-9a-fA-F]{0,4}(?!\w)", "xxxx:xxxx::xxxx")
+_IPV6 = (r"(?<!\w)(?=:{0,2}[0-9a-fA-F])(?:[0-9a-fA-F]{0,4}:){2,}[0-9a-fA-F]{0,4}(?!\w)", "xxxx:xxxx::xxxx")
 _NETWORK = (r"\b[0-9a-fA-F]{16}\b", "xxxxxxxxxxxxxxxx")
 _STRING = r'"(?:[^"\\\n]|\\.)*"'
 _PATTERNS = [
