@@ -150,6 +150,26 @@ def test_a_path_that_the_remote_alone_vouches_for_costs_no_copies_for_ever() -> 
     assert copies[-1] == COPIES[2], "but where the remote says nothing any more, all is tried"
 
 
+# -- a queue that is full
+
+
+def test_a_queue_that_is_full_for_moments_takes_no_path_down(mute: Mute) -> None:
+    """Only what goes out in 10 of 50 ms gets through, and no probe is due in these; copies are spread, so one of them is."""
+    mute.prober.answer({4, 6})
+    mute.wait(lambda: mute.prober.verdict(4) == PathState.UP)
+    state = mute.prober._states[4]
+    send = state.send
+
+    def queue(packet: bytes) -> None:
+        if 0.02 <= mute.loop.time() % INTERVAL < 0.03:
+            send(packet)
+
+    state.send = queue
+    first = state.health._sent
+    mute.wait(lambda: state.health._sent >= first + 60)
+    assert state.health.up and not state.health._falls
+
+
 # -- what is said
 
 

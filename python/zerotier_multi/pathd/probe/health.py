@@ -67,6 +67,15 @@ class Health:
         word = self._vouched if len(self._times) == HISTORY and not self._answers else -math.inf
         return sum(now - max(probe.at, word) >= age for probe in self._open)
 
+    def patience(self, now: float) -> float:
+        """Seconds until the next probe or, if that is sooner, until those under way count as lost."""
+        deadline = self.deadline if len(self._open) >= self.multiplier else None
+        return self.interval if deadline is None else min(self.interval, max(self._margin, deadline - now))
+
+    def awaits(self, number: int) -> bool:
+        """Whether the answer to the probe of that number is still waited for."""
+        return any(probe.number == number for probe in self._open)
+
     def sent(self, now: float) -> int:
         """A probe goes out; its number."""
         self._sent += 1

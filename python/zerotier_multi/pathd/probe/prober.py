@@ -30,7 +30,7 @@ from zerotier_multi.states import PathState
 FRESH = 5.0  # seconds in which a new path is probed faster, so that it is in use soon
 FRESH_INTERVAL = 0.05
 STALE = 30.0  # seconds after which what a remote said of its load says nothing more
-COPIES = (1, 16, 64)  # of a probe, by how many answers are missing: on a path that is full, one of many gets through
+COPIES = (1, 32, 64)  # of a probe, by how many answers are missing: on a path that is full, one of many gets through
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +79,17 @@ class _State:
     round_trip: Delay = field(default_factory=Delay)  # of ours and their answers
     trust: Trust = field(default_factory=Trust)
     twin_at: float = -math.inf  # when the remote last said that it hears another router with our identity
+
+
+@dataclass(slots=True)
+class _Copies:
+    """Copies of a probe that are still to go out, one by one so many seconds apart."""
+
+    state: _State
+    packet: bytes
+    number: int
+    left: int
+    gap: float
 
 
 class Prober:
@@ -331,7 +342,6 @@ class Prober:
     def _send(self, states: Collection[_State], now: float, urgent: bool) -> None:
         seen = self._seen(now) if states else {}
         uses: dict[tuple[str, int], int | None] = {}
-        packets: list[tuple[_State, bytes, int]] = []
         for state in states:
             target, health = state.target, state.health
             instance = (target.bundle, target.instance)
@@ -346,12 +356,28 @@ class Prober:
                 seen[state.group], uses[instance], state.trust.token, state.trust.echo,
                 round(1000 * state.inbound.least), state.trust.remote_twin.seen(at),
             )  # fmt: skip
-            packets.append((state, wire.encode(probe, target.family, state.identifier), copies))
-        # In turn, so that answers of one path do not fill our own queue before another one's come.
-        for copy in range(max((copies for _state, _packet, copies in packets), default=0)):
-            for state, packet, copies in packets:
-                if copy < copies:
-                    state.send(packet)
+            packet = wire.encode(probe, target.family, state.identifier)
+            state.send(packet)
+            if copies > 1:
+                gap = health.patience(at) / copies
+                self._loop.call_later(gap, self._send_copy, _Copies(state, packet, number, copies - 1, gap))
+
+    def _send_copy(self, copies: _Copies) -> None:
+        """One more copy of a probe, unless its answer has come.
+
+        They are spread over the time that is left: a queue that is full is so for milliseconds, in which all are lost that
+        go out together.
+        """
+        state, now = copies.state, time.monotonic()
+        if now - self._read_at >= copies.gap / 2:
+            self._read(self._calm, now)
+        known = self._states.get(state.target.path) is state
+        if not (known and state.health.up and state.health.awaits(copies.number)):
+            return
+        state.send(copies.packet)
+        copies.left -= 1
+        if copies.left:
+            self._loop.call_later(copies.gap, self._send_copy, copies)
 
     # -- what comes
 
