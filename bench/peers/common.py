@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from bench.ends import Cost, Place, Site, cost
+from bench.ends import Cost, Place, cost
 from lab.process import run, wait
 
 ADDRESSES = ("10.20.0.1", "10.20.0.2")  # of the ends of a peer's link

@@ -61,9 +61,8 @@ def link(site: Site, _parameters: Mapping[str, Parameter]) -> Iterator[Link]:
                 found.append(_joined(place, [client, f"--socket={socket}"], site.underlay[1], key, name))
             _direct(site.places[0], [client, f"--socket={directory}/near.sock"], found[1])
             reached(site.places[0], found[1], "Tailscale")
-            yield Link(
-                (found[0], found[1]), tuple(p.pid for p in started[1:]), ("tailscaled, tailscale up --login-server URL",), DEVICE
-            )
+            pids = tuple(process.pid for process in started[1:])
+            yield Link((found[0], found[1]), pids, commands=("tailscaled, tailscale up --login-server URL",), device=DEVICE)
         finally:
             for process in reversed(started):
                 stop(process)
