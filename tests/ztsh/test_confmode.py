@@ -314,7 +314,7 @@ def test_boot_takes_what_it_can(places: Path) -> None:
         "    zerotier zt1 {\n        description 'refuse me'\n    }\n}\n"
     )
     left = boot(SCHEMA)
-    assert left[0] == f"line 3: set {ZT} mtu '9': MTU must be auto or 1280 to 9869 bytes"
+    assert left[0] == f"line 3: set {ZT} mtu '9': MTU must be auto or 1280 to 9890 bytes"
     assert left[1].startswith("interfaces zerotier zt1: [ interfaces zerotier zt1 ]\nthis description is refused")
     assert log(places) == ["zt0 set ok"]
     assert Session(SCHEMA).text() == 'interfaces {\n    zerotier zt0 {\n        description "ok"\n    }\n}\n'

@@ -37,7 +37,7 @@ def session(*lines: str) -> Session:
         ("interfaces zerotier zt0 transit prefix 10.14.0.1/28", "Give a prefix without host bits, such as 10.14.0.0/28\nValue validation failed\nSet failed"),
         ("interfaces zerotier zt0 transit subnet-length 40", "Subnet length must be 8 to 30 (IPv4) or 64 to 126 (IPv6)\nValue validation failed\nSet failed"),
         ("interfaces zerotier zt0 instance 0 port 1", "Instance must be 1 to 32\nValue validation failed\nSet failed"),
-        ("interfaces zerotier zt0 mtu 1279", "MTU must be auto or 1280 to 9869 bytes\nValue validation failed\nSet failed"),
+        ("interfaces zerotier zt0 mtu 1279", "MTU must be auto or 1280 to 9890 bytes\nValue validation failed\nSet failed"),
         ("interfaces zerotier zt0 instances", "Configuration path: [interfaces zerotier zt0 instances] requires a value\nSet failed"),
         ("interfaces zerotier zt0 description a\tb", "Description too long (limit 255 characters)\nValue validation failed\nSet failed"),
     ],

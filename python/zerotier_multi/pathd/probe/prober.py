@@ -30,7 +30,7 @@ from zerotier_multi.states import PathState
 FRESH = 5.0  # seconds in which a new path is probed faster, so that it is in use soon
 FRESH_INTERVAL = 0.05
 STALE = 30.0  # seconds after which what a remote said of its load says nothing more
-COPIES = (1, 32, 64)  # of a probe, by how many answers are missing: on a path that is full, one of many gets through
+COPIES = (1, 24, 64)  # of a probe, by how many answers are missing: on a path that is full, one of many gets through
 
 
 @dataclass(frozen=True, slots=True)
