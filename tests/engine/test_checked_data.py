@@ -5,9 +5,7 @@
 
 from __future__ import annotations
 
-import itertools
 import json
-import os
 import subprocess
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -96,17 +94,6 @@ def traffic(a: Node, b: Node, amount: float) -> Iterator[list[dict[str, int]]]:
         yield found
 
 
-def pin(*nodes: Node) -> None:
-    """Give each instance a processor, as the product does.
-
-    Without it, 16 to 63 datagrams in a row came late in 3 of 40 runs; with it, in none of 45. One thread sends all of a direction,
-    so this is most likely the veth, whose backlog is one for each processor: a thread that moves overtakes what it has sent.
-    """
-    for node, cpu in zip(nodes, itertools.cycle(sorted(os.sched_getaffinity(0)))):
-        for pid in node.pids():
-            run(["taskset", "-a", "-p", "-c", str(cpu), str(pid)], check=False)  # the pid of a shell that has ended, perhaps
-
-
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name.replace(" ", "-"))
 def test_data_arrives_as_it_was_sent(ends: Make, case: Case) -> None:
     a, b = ends(case.off)
@@ -114,7 +101,6 @@ def test_data_arrives_as_it_was_sent(ends: Make, case: Case) -> None:
         rules = FILTER.replace("@MOD@", "1000").replace("@ACTION@", case.wire)
         for node in (a, b):
             run(["ip", "netns", "exec", node.host.name, "nft", "-f", "-"], text_input=rules)
-    pin(a, b)
     before = packets(b, "rx")
     with traffic(a, b, AMOUNT * case.share) as found:
         print(f"{case.name}: {sum(each['bytes'] for each in found) / 1e9:.2f} GB checked, {found}")

@@ -13,7 +13,7 @@
 #endif
 
 #define BATCH 16
-#define ROUNDS 8             /* batches of one socket before the next has its turn */
+#define TURN 2048            /* packets of one socket, or a batch more, before the next has its turn */
 #define SIZE ((size_t)65536) /* of each of them: what the kernel has joined is no longer */
 
 struct receiver {
@@ -38,8 +38,9 @@ static size_t segment_of(struct msghdr *header, size_t whole) {
 	return whole ? whole : 1;
 }
 
-/* True when there may be more. */
-static bool receive_some(struct receiver *r, int fd, int64_t id, packet_handler *handler, void *context) {
+/* True when there may be more; counts the packets. */
+static bool receive_some(struct receiver *r, int fd, int64_t id, packet_handler *handler, void *context,
+                         unsigned int *packets) {
 	for (int i = 0; i < BATCH; i++) {
 		r->pieces[i] = (struct iovec){r->bytes[i], SIZE};
 		r->headers[i].msg_hdr = (struct msghdr){
@@ -55,7 +56,7 @@ static bool receive_some(struct receiver *r, int fd, int64_t id, packet_handler 
 	int64_t now = count > 0 ? now_ms() : 0;
 	for (int i = 0; i < count; i++) {
 		size_t length = r->headers[i].msg_len, segment = segment_of(&r->headers[i].msg_hdr, length);
-		for (size_t at = 0; at < length; at += segment)
+		for (size_t at = 0; at < length; at += segment, ++*packets)
 			handler(context, now, id, &r->from[i], r->bytes[i] + at, length - at < segment ? length - at : segment);
 	}
 	return count == BATCH;
@@ -70,12 +71,20 @@ static nfds_t look(struct underlay *underlay, struct pollfd polls[UNDERLAY_SOCKE
 	return count + 1;
 }
 
+/* A peer that changes from one path to another changes sockets, too. What came before waits in the socket that was read
+ * last, so this one is the first again; otherwise the packets of the new path would overtake those of the old. */
+static nfds_t first_to_read(const int64_t ids[UNDERLAY_SOCKETS], nfds_t count, int64_t last) {
+	for (nfds_t i = 1; i < count; i++)
+		if (ids[i - 1] == last) return i;
+	return 1;
+}
+
 bool receive_packets(struct underlay *underlay, packet_handler *handler, void *context, void (*after_batch)(void *),
                      const atomic_bool *stop) {
 	struct receiver *receiver = malloc(sizeof *receiver);
 	if (!receiver) return false;
 	struct pollfd polls[UNDERLAY_SOCKETS + 1];
-	int64_t ids[UNDERLAY_SOCKETS];
+	int64_t ids[UNDERLAY_SOCKETS], last = 0;
 	nfds_t count = look(underlay, polls, ids);
 	while (!*stop) {
 		if (underlay_changed(underlay)) count = look(underlay, polls, ids);
@@ -84,13 +93,17 @@ bool receive_packets(struct underlay *underlay, packet_handler *handler, void *c
 			uint64_t value;
 			(void)!read(polls[0].fd, &value, sizeof value);
 		}
-		for (nfds_t i = 1; i < count && !underlay_changed(underlay); i++) {
+		nfds_t first = first_to_read(ids, count, last);
+		for (nfds_t turn = 1; turn < count && !underlay_changed(underlay); turn++) {
+			nfds_t i = 1 + (first + turn - 2) % (count - 1);
 			if (!polls[i].revents) continue;
 			bool more = true;
-			for (int round = 0; round < ROUNDS && more && !*stop && !underlay_changed(underlay); round++) {
-				more = receive_some(receiver, polls[i].fd, ids[i - 1], handler, context);
+			unsigned int packets = 0;
+			while (more && packets < TURN && !*stop && !underlay_changed(underlay)) {
+				more = receive_some(receiver, polls[i].fd, ids[i - 1], handler, context, &packets);
 				after_batch(NULL);
 			}
+			if (packets) last = ids[i - 1];
 		}
 	}
 	free(receiver);
