@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 import subprocess
+from collections.abc import Callable
 from types import TracebackType
 
 from lab.process import LabError, wait
@@ -51,8 +52,15 @@ class Terminal:
 
     def wait(self, text: str, timeout: float = 20.0) -> str:
         """Wait until the screen ends with a text, and return the screen."""
+        return self._wait(lambda: self.screen().endswith(text.rstrip()), timeout, f"a screen that ends with {text!r}")
+
+    def wait_for(self, text: str, timeout: float = 20.0) -> str:
+        """Wait until a text stands anywhere on the screen, and return the screen: for a key that leaves the line as it was."""
+        return self._wait(lambda: text in self.screen(), timeout, f"{text!r} on the screen")
+
+    def _wait(self, look: Callable[[], bool], timeout: float, what: str) -> str:
         try:
-            wait(lambda: self.screen().endswith(text.rstrip()), timeout=timeout, what=f"a screen that ends with {text!r}")
+            wait(look, timeout=timeout, what=what)
         except LabError as error:
             raise LabError(f"{error}\n{self.screen()[-3000:]}") from None
         return self.screen()
