@@ -71,6 +71,7 @@ class Site:
     far: Router
     peers: Path
     stock: str | None  # path of zerotier-one, where this machine has it
+    behind: tuple[str, str] | None = None  # prefixes behind both, where the link is to carry what hosts there send
 
     @property
     def routers(self) -> list[Router]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -84,8 +84,9 @@ class Context:
         if self.subject.kind not in PEERS:
             raise Unavailable(f"{self.subject.kind} is no kind of link that this program knows")
         with ExitStack() as stack:
-            link = stack.enter_context(PEERS[self.subject.kind](self.site, self.subject.parameters))
-            if lans:
+            site = replace(self.site, behind=(self.lans[0].prefix, self.lans[1].prefix)) if lans else self.site
+            link = stack.enter_context(PEERS[self.subject.kind](site, self.subject.parameters))
+            if lans and not link.routes:
                 stack.enter_context(_routed(self.site.places, self.lans, link))
             yield link
 

@@ -25,6 +25,7 @@ class Link:
     others: tuple[int, ...] = ()  # of what else the subject cannot do without
     commands: tuple[str, ...] = ()
     device: str = ""  # what leads to the other end; empty where routes do that already
+    routes: bool = False  # it has set the routes to what is behind the other end itself
     meter: Callable[[], Cost] | None = None  # of processes that are not on this machine
 
     @property
