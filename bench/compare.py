@@ -22,6 +22,7 @@ from rich.table import Table
 from bench import figures
 from bench.report import verdict, words
 from bench.results import ResultsError, Row, Run, load
+from bench.results import pairs as in_pairs
 
 LEVEL = 0.05
 SMALLEST = 0.01  # a ratio nearer to 1 than this is no difference that anybody would notice
@@ -155,9 +156,9 @@ def relative(run: Run) -> Run:
             reference = references.get(_conditions(row))
             if reference is None or row is reference or not all(reference.samples):
                 continue
-            samples = tuple(x / y for x, y in zip(row.samples, reference.samples))
+            samples = tuple(x / y for x, y in in_pairs(row, reference))
             if samples:
-                rows.append(dataclasses.replace(row, samples=samples, unit="× ZeroTier"))
+                rows.append(dataclasses.replace(row, samples=samples, rounds=(), unit="× ZeroTier"))
         scenarios.append(dataclasses.replace(scenario, rows=tuple(rows)))
     return dataclasses.replace(run, scenarios=tuple(scenarios))
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bench.report.build import machine_line
-from bench.results import Parameter, ResultsError, Row, Run, load
+from bench.results import Parameter, ResultsError, Row, Run, load, pairs
 
 OURS, STOCK, WIREGUARD = "ztnode x 1", "ZeroTier x 1", "wireguard-go"
 SUBJECTS = ("raw link", WIREGUARD, STOCK, OURS)
@@ -41,11 +41,11 @@ LINES = (
 )
 
 
-def samples(run: Run, line: Line, subject: str, metric: str = "throughput") -> tuple[float, ...]:
-    """The samples of one figure, one for each round; none where it was not measured."""
+def row(run: Run, line: Line, subject: str, metric: str = "throughput") -> Row | None:
+    """The row of one figure; None where it was not measured."""
     scenario = run.scenario(line.scenario)
     found: Sequence[Row] = scenario.rows if scenario else ()
-    return next((r.samples for r in found if (r.subject, r.metric, r.parameters) == (subject, metric, _of(r, line))), ())
+    return next((r for r in found if (r.subject, r.metric, r.parameters) == (subject, metric, _of(r, line))), None)
 
 
 def _of(row: Row, line: Line) -> Mapping[str, Parameter]:
@@ -55,16 +55,17 @@ def _of(row: Row, line: Line) -> Mapping[str, Parameter]:
 
 def cell(run: Run, line: Line, subject: str) -> str:
     """Median of the rounds, Mbit/s, and CPU seconds of the whole machine for each Gbit that counts."""
-    rates, cpu = samples(run, line, subject), samples(run, line, subject, "cpu per Gbit")
-    if not rates:
+    rates, cpu = row(run, line, subject), row(run, line, subject, "cpu per Gbit")
+    if not rates or not rates.samples:
         return "–"
-    rate = f"{statistics.median(rates) * line.share:.0f}"
-    return f"{rate} ({statistics.median(cpu) / line.share:.2f})" if cpu else rate
+    rate = f"{statistics.median(rates.samples) * line.share:.0f}"
+    return f"{rate} ({statistics.median(cpu.samples) / line.share:.2f})" if cpu and cpu.samples else rate
 
 
 def times(run: Run, line: Line, other: str) -> str:
     """Ours to another subject: the median of the rounds' ratios, and the smallest and largest of them."""
-    ratios = [ours / theirs for ours, theirs in zip(samples(run, line, OURS), samples(run, line, other), strict=False)]
+    own, others = row(run, line, OURS), row(run, line, other)
+    ratios = [ours / theirs for ours, theirs in pairs(own, others)] if own and others else []
     return f"{statistics.median(ratios):.1f} ({min(ratios):.1f} to {max(ratios):.1f})" if ratios else "–"
 
 

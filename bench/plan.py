@@ -147,7 +147,7 @@ def left(todo: Sequence[Step], run: Run) -> list[Step]:
 def _done(step: Step, run: Run) -> bool:
     scenario = run.scenario(step.plan.name)
     rows = [row for row in scenario.rows if belongs(row, step.subject)] if scenario else []
-    return max((len(row.samples) for row in rows), default=0) > step.round
+    return any(step.round in row.by_round for row in rows)
 
 
 def belongs(row: Row, subject: Subject) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from bench.measure.common import Reading
-from bench.plan import Plan, Subject
+from bench.plan import Plan, Step, Subject
 from bench.results import Row, Run, Scenario
 
 
@@ -19,15 +19,15 @@ def with_plans(run: Run, plans: Iterable[Plan]) -> Run:
     return replace(run, scenarios=tuple(scenarios.values()))
 
 
-def add(run: Run, plan: Plan, subject: Subject, readings: Sequence[Reading]) -> Run:
-    """The run with one more sample for each row; a failed reading is a row only where there is none with samples."""
-    changed = []
+def add(run: Run, step: Step, readings: Sequence[Reading]) -> Run:
+    """The run with one more sample for each row of a step; a failed reading is a row only where there is none with samples."""
+    changed, subject = [], step.subject
     for scenario in run.scenarios:
-        if scenario.name == plan.name:
+        if scenario.name == step.plan.name:
             there = any(not reading.failed for reading in readings)
             rows = {row.key: row for row in scenario.rows if not (there and _stale(row, subject))}
             for reading in readings:
-                row = _row(subject, reading)
+                row = _row(subject, reading, step.round)
                 rows[row.key] = _merged(rows[row.key], row) if row.key in rows else row
             scenario = replace(scenario, rows=tuple(rows.values()))
         changed.append(scenario)
@@ -44,13 +44,14 @@ def _stale(row: Row, subject: Subject) -> bool:
     return row.unavailable is not None and row.subject == subject.name and dict(row.parameters) == dict(subject.parameters)
 
 
-def _row(subject: Subject, reading: Reading) -> Row:
+def _row(subject: Subject, reading: Reading, number: int) -> Row:
     return Row(
         subject=subject.name, group=subject.group, parameters={**subject.parameters, **reading.parameters},
         metric=reading.metric, unit=reading.unit, better=reading.better,
         samples=() if reading.failed else (round(reading.value, 6),), commands=reading.commands,
         unavailable=reading.failed and " ".join(reading.failed.split())[:400],
         distribution=reading.distribution, timeline=reading.timeline, stacks=reading.stacks,
+        rounds=() if reading.failed or number == 0 else (number,),
     )  # fmt: skip
 
 
@@ -59,8 +60,10 @@ def _merged(old: Row, new: Row) -> Row:
     if new.unavailable:
         return old
     worse = not old.samples or new.samples[0] > max(old.samples)
+    rounds = (*old.by_round, *new.by_round)
     joined = (*(old.distribution or ()), *(new.distribution or ()))
     return replace(
         old, samples=old.samples + new.samples, unavailable=None, commands=old.commands or new.commands,
         distribution=joined or None, timeline=new.timeline if worse else old.timeline, stacks=new.stacks or old.stacks,
+        rounds=() if rounds == tuple(range(len(rounds))) else rounds,
     )  # fmt: skip

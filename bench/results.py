@@ -75,6 +75,12 @@ class Row:
     distribution: tuple[float, ...] | None = None  # latencies in ms, of all rounds
     timeline: tuple[tuple[float, float], ...] | None = None  # (seconds, value), of one round
     stacks: str | None = None  # folded stacks: "a;b;c 12" per line
+    rounds: tuple[int, ...] = ()  # of each sample, from 0; empty where they are the first ones in their order
+
+    @property
+    def by_round(self) -> dict[int, float]:
+        """The samples by the round that they are of: one may have failed, or have been repeated later."""
+        return dict(zip(self.rounds or range(len(self.samples)), self.samples, strict=True))
 
     @property
     def key(self) -> tuple[str, str, str]:
@@ -124,6 +130,12 @@ def load(path: Path) -> Run:
         raise ResultsError(f"{file}: {error}") from None
 
 
+def pairs(a: Row, b: Row) -> list[tuple[float, float]]:
+    """The samples of two rows from the same rounds."""
+    one, other = a.by_round, b.by_round
+    return [(one[number], other[number]) for number in sorted(one.keys() & other.keys())]
+
+
 def save(run: Run, path: Path) -> None:
     """Write a run; a reader sees the old file or the new one, never half of it. Raises :class:`ResultsError`."""
     text = json.dumps(encode(run), indent=1) + "\n"
@@ -143,6 +155,8 @@ def encode(run: Run) -> dict[str, Any]:
             for name in ("distribution", "timeline", "stacks"):
                 if row[name] is None:
                     del row[name]
+            if not row["rounds"]:
+                del row["rounds"]
     return data
 
 
@@ -179,6 +193,8 @@ def _validate_row(row: Row, place: str) -> None:
         raise ResultsError(f"{place}: group {row.group!r} is none of {', '.join(GROUPS)}")
     if row.better not in BETTER:
         raise ResultsError(f"{place}: better {row.better!r} is none of {', '.join(BETTER)}")
+    if row.rounds and (len(row.rounds) != len(row.samples) or len(set(row.rounds)) < len(row.rounds)):
+        raise ResultsError(f"{place}: rounds are not one for each sample")
     points = [*row.samples, *(row.distribution or ()), *(value for point in row.timeline or () for value in point)]
     for value in points:
         if not math.isfinite(value):

@@ -165,7 +165,7 @@ def carry_out(todo: Sequence[Step], run: Run, take: Take, file: Path, log: Log) 
             gone.append((step.plan.name, step.subject))
         took[step.plan.name, step.subject.kind] = time.monotonic() - begin
         log(f"  {shown(readings, step.plan.metric)}")
-        run = add(run, step.plan, step.subject, readings)
+        run = add(run, step, readings)
         save(run, file)
     return run
 
