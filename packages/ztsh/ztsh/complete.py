@@ -83,12 +83,11 @@ def _run(script: str, words: Sequence[str]) -> list[str]:
     environment = {
         **os.environ,
         "vyos_completion_dir": str(places.completion_scripts()),
-        "COMP_WORDS": " ".join(words),
         "COMP_CWORD": str(max(0, len(words) - 1)),
     }
     try:
         done = subprocess.run(
-            ["/bin/bash", "-c", script, "completion", *words],
+            ["/bin/bash", "-c", f'COMP_WORDS=("$@")\n{script}', "completion", *words],
             env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=_PATIENCE, check=False,
         )  # fmt: skip
     except (OSError, subprocess.TimeoutExpired):

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import functools
 import os
+import re
 import shutil
 import subprocess
 import sys
 from collections.abc import Sequence
 
-from ztsh import places
+from ztsh import places, terminal
 from ztsh.complete import Choices, op_choices, wrong_op
 from ztsh.errors import SessionError
 from ztsh.opschema import OpNode, load_op_schema, resolve
 from ztsh.store import GROUP
+from ztsh.terminal import lent
 from ztsh.tree import Tree
 from ztsh.words import Line, LineError, split
 
@@ -90,12 +93,12 @@ class OpMode:
         """Run a command on this terminal; its exit status. Raises :class:`OpError`."""
         command = self.script(words)
         if not pipe:
-            return subprocess.run(command, env=self._environment(), check=False).returncode
-        source = subprocess.Popen(command, env=self._environment(), stdout=subprocess.PIPE)
-        done = subprocess.run(["/bin/bash", "-c", filtered(pipe)], stdin=source.stdout, check=False)
-        if source.stdout:
-            source.stdout.close()
-        return source.wait() or done.returncode
+            return terminal.run(command, env=self._environment())
+        with lent(), subprocess.Popen(command, env=self._environment(), stdout=subprocess.PIPE) as source:
+            done = terminal.run(["/bin/bash", "-c", filtered(pipe)], stdin=source.stdout)
+            if source.stdout:
+                source.stdout.close()
+            return source.wait() or done
 
     @staticmethod
     def _environment() -> dict[str, str]:
@@ -111,7 +114,7 @@ class OpMode:
         Programs of the system have their own names; a word cut short is op mode's only where no program has it.
         """
         word = line.words[0]
-        system = bool(text) and is_system_command(word)
+        system = bool(text) and is_system_command(line.words)
         if word not in self.schema.children and (system or not self.knows(word)):
             if system:
                 return run_system(text)
@@ -137,19 +140,38 @@ class OpMode:
             return run_system(text)
         return self.line(text, line) if line.words else 0
 
+    def is_own(self, word: str) -> bool:
+        """Whether a line that begins with this word is not the system shell's."""
+        return word in self.schema.children or (self.knows(word) and not is_system_command([word]))
+
     def choices(self, words: Sequence[str], tree: Tree) -> Choices:
         """What may follow words."""
         return op_choices(self.schema, tree, words)
 
 
-def is_system_command(word: str) -> bool:
-    """Whether the system shell knows a program or a builtin of that name."""
-    return "/" in word or shutil.which(word) is not None or word in _BUILTINS
+def is_system_command(words: Sequence[str]) -> bool:
+    """Whether a line of these words is one for the system shell: a program, a builtin, a keyword, an assignment, a group."""
+    word = words[0]
+    if word == "set":  # of conf mode, unless it is about the shell's options
+        return len(words) > 1 and words[1][:1] in ("-", "+")
+    if re.match(r"[A-Za-z_]\w*(\[.*\])?\+?=|[({!]|\[\[", word):
+        return True
+    return "/" in word or shutil.which(word) is not None or word in _builtins()
 
 
-_BUILTINS = {"cd", "export", "alias", "type", "ulimit", "umask", "for", "while", "if", "{", "("}
+@functools.cache
+def _builtins() -> frozenset[str]:
+    """Builtins and keywords, as the system shell lists them."""
+    done = subprocess.run(["/bin/bash", "-c", "compgen -bk"], capture_output=True, text=True, check=False)
+    return frozenset(done.stdout.split())
 
 
 def run_system(line: str) -> int:
     """Have the system shell run a line."""
-    return subprocess.run(["/bin/bash", "-c", line], check=False).returncode
+    return terminal.run(["/bin/bash", "-c", line])
+
+
+def is_whole(text: str) -> bool:
+    """Whether the system shell finds nothing unfinished in a text; of a here-document without an end it only warns."""
+    done = subprocess.run(["/bin/bash", "-n", "-c", text], stdin=subprocess.DEVNULL, capture_output=True, check=False)
+    return done.returncode == 0 and not done.stderr

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 import socket
-import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,14 +16,16 @@ from prompt_toolkit.filters import Condition
 from prompt_toolkit.history import FileHistory, InMemoryHistory
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 
-from ztsh import places
+from ztsh import places, terminal
 from ztsh.bootreport import boot_warning
 from ztsh.complete import ENTER, Choices, help_text
 from ztsh.errors import Leave, SessionError
-from ztsh.opmode import FILTERS, OpMode, filtered
+from ztsh.opmode import FILTERS, OpMode, filtered, is_whole
 from ztsh.rights import demand_rights, user_name
 from ztsh.schema import Node, load_schema
-from ztsh.words import Line, LineError, indented, split, split_open
+from ztsh.terminal import run_and_stay
+from ztsh.words import Line, LineError, first_command, indented, split, split_open
+from ztsh.xmlfile import SchemaError
 
 if TYPE_CHECKING:
     from ztsh.confmode import ConfMode
@@ -68,16 +70,40 @@ class Shell:
             except EOFError:
                 line = "exit"
             try:
-                if not self._line(line):
+                if not self._lines(line):
                     return 0
             except KeyboardInterrupt:
                 print()
+            except Exception as error:  # what was changed and not committed stays
+                print(indented(f"Internal error, please report it: {error!r}"), end="", file=sys.stderr)
+
+    def _lines(self, text: str) -> bool:
+        """Run a line, or what was pasted as one text one command after the other, as if each had been typed; False ends the shell."""
+        text = text.strip("\n")
+        pasted = "\n" in text
+        while text:
+            command, text = first_command(text, self._is_whole) if pasted else (text, "")
+            if pasted and command.strip():
+                print(f"{self._message()}{command}", flush=True)
+            if not self._line(command):
+                return False
+        return True
+
+    def _is_whole(self, text: str) -> bool:
+        try:
+            words = split(text).words
+        except LineError:
+            return False
+        return bool(self._conf) or not words or self._is_own(words[0]) or is_whole(text)
+
+    def _is_own(self, word: str) -> bool:
+        return word in ("exit", "logout", "cd") or _is_configure(word) or self._op.is_own(word)
 
     def _message(self) -> str:
         mark = "#" if self._conf or os.geteuid() == 0 else "$"
         if self._conf:
             return f"[edit{''.join(f' {word}' for word in self._conf.level)}]\n{self._user}@{self._host}{mark} "
-        home, here = os.environ.get("HOME", ""), os.getcwd()
+        home, here = os.environ.get("HOME", ""), _here()
         if home and (here == home or here.startswith(home + "/")):
             here = "~" + here[len(home) :]
         return f"{self._user}@{self._host}:{here}{mark} "
@@ -104,11 +130,14 @@ class Shell:
             return False
         if word == "cd":  # of this shell, not of one that ends with the line
             try:
-                os.chdir(os.path.expanduser(line.words[1] if len(line.words) > 1 else "~"))
+                if len(line.words) > 2 or line.pipe:
+                    run_and_stay(text)
+                else:
+                    os.chdir(os.path.expanduser(line.words[1] if len(line.words) > 1 else "~"))
             except OSError as error:
                 print(f"cd: {error.strerror}", file=sys.stderr)
             return True
-        if len(word) >= 4 and "configure".startswith(word):
+        if _is_configure(word):
             self._configure()
         else:
             self._op.line(text, line)
@@ -121,7 +150,7 @@ class Shell:
         try:
             demand_rights()
             session = Session(self.schema)
-        except SessionError as error:
+        except (SessionError, SchemaError) as error:
             print(indented(str(error)), end="", file=sys.stderr)
             return
         self._conf = ConfMode(session, self._op_from_conf, isolated=True)
@@ -152,11 +181,11 @@ class Shell:
     def _print(text: str, pipe: str) -> None:
         """Through the pipe, or page by page where it does not fit on the screen."""
         if pipe:
-            subprocess.run(["/bin/bash", "-c", filtered(pipe)], input=text, text=True, check=False)
+            terminal.run(["/bin/bash", "-c", filtered(pipe)], text=text)
             return
         if sys.stdout.isatty() and text.count("\n") >= os.get_terminal_size().lines:
             try:
-                subprocess.run(["less", "-FRX"], input=text, text=True, check=False)
+                terminal.run(["less", "-FRX"], text=text)
                 return
             except FileNotFoundError:
                 pass
@@ -172,7 +201,7 @@ class Shell:
             found = self._op.choices([], {})
             lines = [*found.lines, *(("  ", name, text) for name, text in BUILT_IN.items())]
             return Choices([*found.words, *BUILT_IN], sorted(lines, key=lambda line: line[1]))
-        if words[0] in BUILT_IN or (len(words[0]) >= 4 and "configure".startswith(words[0])):
+        if words[0] in BUILT_IN or _is_configure(words[0]):
             return Choices(lines=[("  ", *ENTER)])
         from ztsh.configuration import running
 
@@ -204,7 +233,7 @@ class Shell:
             words, prefix = split_open(text.lstrip())
             try:
                 choices = self.choices(words).starting(prefix)
-            except (SessionError, OSError) as error:
+            except (SessionError, SchemaError, OSError) as error:
                 choices = Choices(wrong=f"  {error}\n")
         common = os.path.commonprefix(choices.words)
         if not show and prefix and choices.words and not choices.wrong:
@@ -243,6 +272,30 @@ class Shell:
         return keys
 
 
+def _is_configure(word: str) -> bool:
+    return len(word) >= 4 and "configure".startswith(word)
+
+
+def _here() -> str:
+    try:
+        return os.getcwd()
+    except OSError:  # it was deleted
+        return "?"
+
+
+class History(FileHistory):
+    """Lines of earlier sessions; on a disk that is full or broken the lines of this one stay in memory."""
+
+    def load_history_strings(self) -> Iterable[str]:
+        with suppress(OSError):
+            return list(super().load_history_strings())
+        return []
+
+    def store_string(self, string: str) -> None:
+        with suppress(OSError):
+            super().store_string(string)
+
+
 def _history() -> FileHistory | InMemoryHistory:
     """Lines of earlier sessions of this user; only of this one where the home cannot be written."""
     home = os.environ.get("HOME", "")
@@ -251,4 +304,4 @@ def _history() -> FileHistory | InMemoryHistory:
         path.touch(mode=0o600)
     except OSError:
         return InMemoryHistory()
-    return FileHistory(str(path))
+    return History(str(path))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 
@@ -70,6 +70,22 @@ def split(text: str) -> Line:
         return Line(list(lexer), pipe.strip())
     except ValueError:
         raise LineError("a quote is not closed") from None
+
+
+_MOST = 100  # lines of one command
+
+
+def first_command(text: str, is_whole: Callable[[str], bool]) -> tuple[str, str]:
+    """The first command of pasted lines, and what follows it: more than a line where one ends in the middle of something.
+
+    A line that does not become whole by those below it stands alone.
+    """
+    lines = text.split("\n")
+    for count in range(1, min(len(lines), _MOST) + 1):
+        piece = "\n".join(lines[:count])
+        if is_whole(piece):
+            return piece, "\n".join(lines[count:])
+    return lines[0], "\n".join(lines[1:])
 
 
 def split_open(text: str) -> tuple[list[str], str]:

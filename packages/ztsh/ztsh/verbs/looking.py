@@ -33,6 +33,8 @@ def _sides(editor: Editor, words: list[str]) -> tuple[Config | None, Config | No
             return read_config(places.boot_file().read_text(), editor.session.schema), None, "working and saved"
         except OSError as error:
             raise SessionError(f"{places.boot_file()} cannot be read ({error.strerror})") from None
+        except UnicodeDecodeError:
+            raise SessionError(f"{places.boot_file()} cannot be read (not a text)") from None
     if len(words) > 2 or not all(map(is_number, words)):
         raise Misused
     old = revision(editor, int(words[-1]))
