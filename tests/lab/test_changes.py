@@ -301,6 +301,51 @@ def test_a_broken_plan_file_changes_nothing_and_is_told(pair: list[Router]) -> N
     assert r1.read("/run/zerotier-multi/zt0.json") == whole
 
 
+def standing(router: Router) -> dict[str, str]:
+    """What carries the traffic, and what else there is of the bundle outside of its processes."""
+    found = {
+        "addresses": "ip -br address show",
+        "rules": "ip rule; ip -6 rule",
+        "nftables": "nft list tables; nft list table inet zerotier_multi",
+        "settings": "sysctl net.ipv4.fib_multipath_hash_policy net.ipv6.fib_multipath_hash_policy net.ipv4.conf.zt0p1",
+    }
+    rest = {key: value for key, value in snapshot(router).items() if key != "files"}
+    return {**rest, **{key: router.run(["sh", "-c", command]).stdout for key, command in found.items()}}
+
+
+def make_unreadable(router: Router) -> None:
+    """Give the plan a field, as another version may have one."""
+    plan = json.loads(router.read("/run/zerotier-multi/zt0.json"))
+    router.write("/run/zerotier-multi/zt0.json", json.dumps({**plan, "colour": "blue"}))
+
+
+def remedy(sentence: str) -> str:
+    """The line that a sentence names for the case that a plan cannot be used."""
+    return sentence.partition("such as: ")[2].partition(";")[0].strip()
+
+
+def test_a_daemon_that_starts_with_a_plan_it_cannot_read_takes_nothing_away(pair: list[Router], flow: list[Flow]) -> None:
+    r1 = pair[0]
+    item = flow_on(pair, {f"zt0p{k}" for k in range(1, 5)}, flow, seconds=20)
+    before = standing(r1)
+    make_unreadable(r1)
+    r1.run(["systemctl", "restart", "zerotier-pathd"])
+    (problem,) = status(r1)["problems"]
+    assert "unknown field 'colour'); it is left out; what stands of that bundle carries on" in problem
+    assert standing(r1) == before
+    # Another bundle comes and goes meanwhile.
+    r1.must_configure("set interfaces zerotier zt1 network-id 8056c2e21c000002\nset interfaces zerotier zt1 address 10.0.56.1/32\n")
+    assert "10.0.56.1/32" in r1.run(["ip", "-br", "address", "show", "zt1"]).stdout
+    r1.must_configure("delete interfaces zerotier zt1")
+    assert standing(r1) == before
+    r1.must_configure(remedy(problem))
+    r1.wait(lambda: status(r1)["problems"] == [], what="no problem")
+    assert status(r1)["bundles"]["zt0"]["state"] == "up" and paths_up(r1) == 4
+    r1.must_configure("delete interfaces zerotier zt0 description")
+    assert standing(r1) == before
+    assert item.lost() == 0
+
+
 def test_one_more_process_on_a_home_is_refused(pair: list[Router]) -> None:
     r1 = pair[0]
     taken = r1.run(["sh", "-c", "flock --nonblock 0 </config/zerotier-multi/zt0/1/.lock"], check=False)

@@ -60,6 +60,21 @@ def test_it_stands_changes_and_goes(table: Table) -> None:
     assert table.hold("", 3.0) == ([], []) and run("list", "tables") == "table inet others\n"
 
 
+def test_a_daemon_that_does_not_know_all_bundles_leaves_what_the_one_before_has_made(table: Table) -> None:
+    assert Table(NFT).hold(OTHER, 0.0) == ([], [])
+    before = run("list", "ruleset")
+    for wanted_now in (WANTED, "", WANTED):
+        assert table.hold(wanted_now, 1.0, keep=True) == ([], []) and run("list", "ruleset") == before
+    assert table.hold(WANTED, 2.0) == ([], []) and " 1200" not in run("list", "ruleset")
+    # What it has made itself has nothing of others in it.
+    assert table.hold(OTHER, 3.0, keep=True) == ([], []) and " 1200" in run("list", "ruleset")
+
+
+def test_a_daemon_that_does_not_know_all_bundles_makes_a_table_where_there_is_none(table: Table) -> None:
+    for wanted_now, size in ((WANTED, False), (OTHER, True)):
+        assert table.hold(wanted_now, 1.0, keep=True) == ([], []) and (" 1200" in run("list", "ruleset")) == size
+
+
 def test_chains_of_several_vrfs_stand(table: Table) -> None:
     plans = plans_of(HUB)
     assert table.hold(nft.script(spoofed.chains(plans, LOCAL, DEVICES)), 0.0) == ([], [])

@@ -104,6 +104,15 @@ def test_a_daemon_started_anew_takes_out_what_the_one_before_left(firewall: Fire
     assert firewall.entries() == {}
 
 
+def test_entries_of_a_bundle_whose_plan_cannot_be_read_stay_until_it_goes(firewall: Firewall) -> None:
+    firewall.run(TABLE)
+    Zones(firewall.nft).hold({"zt0": 101, "zt0p1": 101, "zt1": 101}, (), 0.0)
+    held = Zones(firewall.nft)
+    assert held.hold({}, (), 0.0, {"zt0"}) == [] and firewall.entries() == {"zt0": 101, "zt0p1": 101}
+    assert held.hold({"zt0": 102}, (), 0.0, {"zt0"}) == [] and firewall.entries() == {"zt0": 102, "zt0p1": 101}
+    assert held.hold({}, (), 0.0) == [] and firewall.entries() == {}
+
+
 def test_an_entry_that_somebody_took_out_comes_back(firewall: Firewall) -> None:
     firewall.run(TABLE)
     held = Zones(firewall.nft)

@@ -1,7 +1,7 @@
 """The event loop of zerotier-pathd: level-triggered, so that any event just means "look again".
 
 It may be killed at any point: what is in the kernel carries traffic without it, and the next daemon takes over what it
-finds. Stopping it changes nothing either; only a plan that goes away takes state away.
+finds. Stopping it changes nothing either; only a plan that goes away takes state away, and one that cannot be read does not.
 """
 
 from __future__ import annotations
@@ -231,6 +231,7 @@ class Daemon:
             self._router.gateways(plans, have, now),
             self._router.rp_filters(plans, have),
             self._router.mute(),
+            self._plans.unread,
         )
         self._prober.answer(seen.mute)
         self._decision = decide(seen)

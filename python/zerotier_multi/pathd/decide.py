@@ -56,6 +56,7 @@ class Inputs:
     gateways: uplinks.Known = field(default_factory=dict)
     rp_filters: Mapping[str, str | None] = field(default_factory=dict)  # of ``all`` and of the uplinks
     mute: Collection[int] = ()  # address families in which the kernel answers no echo requests
+    unread: Collection[str] = ()  # bundles of which something may stand, but no plan can be read
 
 
 @dataclass(frozen=True)
@@ -71,6 +72,7 @@ class Decision:
     managed: frozenset[int]  # ifindexes of our devices
     waiting_since: Mapping[int, float]
     wake: float | None = None
+    unread: Collection[str] = ()  # bundles of which nothing is taken away, nor anything that they may share with others
 
     @classmethod
     def nothing(cls) -> Self:
@@ -131,7 +133,7 @@ def decide(seen: Inputs) -> Decision:
     used = uplinks.devices(plans, have)
     return Decision(
         want,
-        tuple(actions(want, have)),
+        tuple(actions(want, have, seen.unread)),
         {**router_wide(plans), **uplinks.loose(used, seen.rp_filters, rp_filter)},
         table.script(
             mss.chains(plans, want.devices), spoofed.chains(plans, have.local, have.links.values()), forwarding.chains(plans)
@@ -141,6 +143,7 @@ def decide(seen: Inputs) -> Decision:
         frozenset(have.links[name].index for name in want.devices if name in have.links),
         {group: seen.waiting_since.get(group, seen.now) for group in want.waiting},
         want.wake,
+        seen.unread,
     )
 
 

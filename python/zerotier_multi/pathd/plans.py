@@ -16,15 +16,38 @@ class Plans:
         self._directory = directory
         self._good: dict[str, Plan] = {}
         self.problems: list[str] = []
+        self.unread: frozenset[str] = frozenset()  # bundles with a broken plan and no good one
 
     def load(self) -> list[Plan]:
         """All plans, bundles in order; :attr:`problems` says which files could not be used."""
         published = read_plans(self._directory)
         kept = {bundle: self._good[bundle] for bundle in published.faults if bundle in self._good}
-        self.problems = [
-            f"plan {self._directory / bundle}.json is unusable: {fault}; "
-            f"{'the last good one stays in force' if bundle in kept else 'it is left out'}; commit again to replace it"
-            for bundle, fault in published.faults.items()
-        ]
         self._good = {**published.plans, **kept}
+        self.unread = frozenset(bundle for bundle in published.faults if _is_bundle(bundle) and bundle not in kept)
+        self.problems = [self._problem(bundle, fault) for bundle, fault in published.faults.items()]
         return [self._good[bundle] for bundle in sorted(self._good, key=names.bundle_number)]
+
+    def _problem(self, bundle: str, fault: str) -> str:
+        file = self._directory / f"{bundle}.json"
+        if not _is_bundle(bundle):
+            return f"plan {file} is unusable: {fault}; remove it with: rm {file}"
+        outcome = "the last good one stays in force"
+        if bundle in self.unread:
+            outcome = (
+                "it is left out; what stands of that bundle carries on without health checks, and nftables and settings that "
+                "bundles share stay as they are"
+            )
+        return f"plan {file} is unusable: {fault}; {outcome}; {remedy(bundle)}"
+
+
+def _is_bundle(bundle: str) -> bool:
+    try:
+        names.bundle_number(bundle)
+    except ValueError:
+        return False
+    return True
+
+
+def remedy(bundle: str) -> str:
+    """How a plan is written anew. A commit without a change writes none, so it takes one that harms nothing."""
+    return f"to replace it, commit a change of it, such as: set interfaces zerotier {bundle} description renewed"

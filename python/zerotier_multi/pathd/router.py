@@ -115,14 +115,15 @@ class Router:
 
     def bring_about(self, decision: Decision, have: KernelState, now: float) -> tuple[bool, list[str], list[str]]:
         """Do what was decided: whether the kernel was changed, what went wrong, and what cannot be helped."""
-        want, self._managed = decision.want, decision.managed
+        want, self._managed, keep = decision.want, decision.managed, bool(decision.unread)
         problems = [*want.problems, *self._sysctls.apply(want.sysctls)]
-        refused, drifted = self._sysctls.hold(decision.settings)
-        refused_table, changed = self._nftables.hold(decision.nftables, now)
-        refused_mirrors, changed_mirrors = self._mirrors.hold(decision.mirrors, now)
+        refused, drifted = self._sysctls.hold(decision.settings, keep=keep)
+        refused_table, changed = self._nftables.hold(decision.nftables, now, keep=keep)
+        refused_mirrors, changed_mirrors = self._mirrors.hold(decision.mirrors, now, keep=keep)
         for sentence in (*drifted, *changed, *changed_mirrors):
             log.warning("%s", sentence)
-        problems += refused + refused_table + refused_mirrors + self._zones.hold(want.zones, decision.vrfs, now)
+        problems += refused + refused_table + refused_mirrors
+        problems += self._zones.hold(want.zones, decision.vrfs, now, decision.unread)
         outcome = self._repairs.look(want, have, now)
         for event in (*events.repaired(outcome.repaired), *events.contested(outcome.contested)):
             self._tell(event)

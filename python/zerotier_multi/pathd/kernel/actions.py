@@ -8,11 +8,12 @@ their groups go before all else: see :func:`_leaving`.
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Iterable, Set
+from collections.abc import Collection, Iterable, Set
 from dataclasses import dataclass, replace
 
 from zerotier_multi import devices
 from zerotier_multi.pathd.kernel.desired import Desired, DeviceState
+from zerotier_multi.pathd.kernel.unread import prunable
 from zerotier_multi.netlink.state import KernelState
 from zerotier_multi.netlink.nexthops import NextHop, NextHopGroup, Stray, group_weights
 from zerotier_multi.netlink.links import Address, Link, Neighbour
@@ -73,8 +74,11 @@ class Remove:
 Action = AddDevice | SetDevice | DeleteDevice | Put | PutRoute | Remove
 
 
-def actions(want: Desired, have: KernelState) -> list[Action]:
-    """What to do, in order. Nothing where everything stands as it shall."""
+def actions(want: Desired, have: KernelState, unread: Collection[str] = ()) -> list[Action]:
+    """What to do, in order. Nothing where everything stands as it shall.
+
+    ``unread`` are bundles whose plan cannot be read: nothing of theirs is taken away.
+    """
     gone = _leaving(want, have)
     first = [Remove(have.nexthops[number]) for number in sorted(gone)]
     have = replace(
@@ -82,7 +86,7 @@ def actions(want: Desired, have: KernelState) -> list[Action]:
         nexthops={number: hop for number, hop in have.nexthops.items() if number not in gone},
         groups={number: without(group, gone) for number, group in have.groups.items()},
     )
-    return [*first, *_devices(want, have), *_make(want, have), *_prune(want, have)]
+    return [*first, *_devices(want, have), *_make(want, have), *_prune(want, prunable(have, unread))]
 
 
 def _leaving(want: Desired, have: KernelState) -> set[int]:

@@ -7,7 +7,6 @@ more than a share of a CPU.
 
 from __future__ import annotations
 
-import re
 from collections import deque
 from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -15,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from zerotier_multi import names
 from zerotier_multi.pathd.kernel.actions import Action, AddDevice, Put, PutRoute, SetDevice, device_change
 from zerotier_multi.pathd.kernel.desired import Desired
+from zerotier_multi.pathd.kernel.unread import bundle_of_device
 from zerotier_multi.netlink.state import KernelState
 from zerotier_multi.netlink.nexthops import NextHop, NextHopGroup
 from zerotier_multi.netlink.links import Address, Neighbour
@@ -197,20 +197,20 @@ def _change(key: Key, value: object, number: int, have: KernelState) -> Change:
     names_of = {link.index: name for name, link in have.links.items()}
     match key:
         case ("made", name):
-            return Change(_bundle(str(name)), f"device {name}", "deleted")
+            return Change(bundle_of_device(str(name)), f"device {name}", "deleted")
         case ("device", name):
-            return Change(_bundle(str(name)), f"device {name}", _otherwise(value, names_of, have))
+            return Change(bundle_of_device(str(name)), f"device {name}", _otherwise(value, names_of, have))
         case ("nexthop", int(number)):
             return Change(names.bundle_of_nexthop(number) or "", f"next hop {number}", _instead(number, have))
         case ("group", int(first)):
             return Change(names.bundle_of_nexthop(first) or "", f"next-hop group {number}", _instead(number, have))
         case ("route", *_) if isinstance(value, Route):
             found = "changed" if any(_route_key(route) == key for route in have.routes) else "deleted"
-            bundle = names.bundle_of_nexthop(value.nexthop_id) or _bundle(names_of.get(value.index, ""))
+            bundle = names.bundle_of_nexthop(value.nexthop_id) or bundle_of_device(names_of.get(value.index, ""))
             return Change(bundle, f"the route to {value.prefix} (table {value.table}, metric {value.metric})", found)
         case ("address" | "neighbour" as kind, index, what):
             name = names_of.get(index, f"if{index}")  # type: ignore[call-overload]
-            return Change(_bundle(name), f"{kind} {what} on {name}", "deleted")
+            return Change(bundle_of_device(name), f"{kind} {what} on {name}", "deleted")
     return Change("", "a routing rule", "deleted")
 
 
@@ -218,8 +218,3 @@ def _instead(number: int, have: KernelState) -> str:
     if stray := have.strays.get(number):
         return f"replaced by {stray.text}"
     return "changed" if number in have.nexthops or number in have.groups else "deleted"
-
-
-def _bundle(device: str) -> str:
-    """The bundle that a device belongs to; empty for one of others, such as an uplink."""
-    return re.split("[pn]", device)[0] if names.is_our_device(device) else ""

@@ -60,13 +60,13 @@ class Sysctls:
                 problems += self._write(name, value)
         return problems
 
-    def hold(self, settings: Mapping[str, str]) -> tuple[list[str], list[str]]:
-        """Hold router-wide settings at these values and give back those no longer named.
+    def hold(self, settings: Mapping[str, str], *, keep: bool = False) -> tuple[list[str], list[str]]:
+        """Hold router-wide settings at these values and give back those no longer named, unless ``keep``.
 
         Returns problems, and a sentence for each setting that somebody else had changed under us.
         """
         problems, drifted = [], []
-        for name in [name for name in self._before if name not in settings]:
+        for name in [name for name in self._before if name not in settings and not keep]:
             if self.read(name) == self._ours.get(name, self.read(name)):
                 problems += self._write(name, self._before[name])
             del self._before[name]

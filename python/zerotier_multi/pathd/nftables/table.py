@@ -34,6 +34,7 @@ class Table:
         self._problems: list[str] = []
         self._look_at = 0.0
         self._doubt = False  # something has happened to the table
+        self._left = False  # what a daemon before this one has made stands on
         self.events = _events()
 
     def touched(self) -> bool:
@@ -44,11 +45,15 @@ class Table:
         self._doubt |= touched
         return touched
 
-    def hold(self, wanted: str, now: float) -> tuple[list[str], list[str]]:
+    def hold(self, wanted: str, now: float, *, keep: bool = False) -> tuple[list[str], list[str]]:
         """Have the table be ``wanted`` (from :func:`script`; empty: no table).
 
+        With ``keep`` one that a daemon before this one has made stays as it is: more may be in it than is known here.
         Returns problems, and a sentence when somebody else had changed it. ``now`` is in seconds.
         """
+        self._left = keep and (self._left or (self._asked is None and self._list() != ""))
+        if self._left:
+            return [], []
         if wanted == self._asked and not self._doubt and (not wanted or now < self._look_at):
             return self._problems, []
         held = wanted == self._asked and self._standing is not None

@@ -14,6 +14,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from zerotier_multi import names
+from zerotier_multi.pathd.kernel.unread import bundle_of_device
 
 MAP = "inet vrf_zones ct_iface_map"
 LOOK = 60.0  # seconds after which the map is read again, because nothing tells of its changes
@@ -24,25 +25,27 @@ class Zones:
 
     def __init__(self, nft: Sequence[str] = ("nft",)) -> None:
         self._nft = tuple(nft)
-        self._held: dict[str, int] | None = None
+        self._held: tuple[dict[str, int], frozenset[str]] | None = None
         self._look_at = 0.0
 
-    def hold(self, wanted: Mapping[str, int], vrfs: Collection[str], now: float) -> list[str]:
+    def hold(self, wanted: Mapping[str, int], vrfs: Collection[str], now: float, unread: Collection[str] = ()) -> list[str]:
         """Enter ``wanted`` (device -> zone) and take out other entries of ours; a sentence if nft refuses.
 
-        ``vrfs`` are the names of VRFs: entries of theirs are VyOS's. ``now`` is in seconds. The map is read when
-        ``wanted`` differs from last time, and again after some time as long as there is anything in it.
+        ``vrfs`` are the names of VRFs: entries of theirs are VyOS's. ``unread`` are bundles whose entries stay, because
+        their plan cannot be read. ``now`` is in seconds. The map is read when ``wanted`` differs from last
+        time, and again after some time as long as there is anything in it.
         """
-        if self._held == wanted and (not wanted or now < self._look_at):
+        asked = (dict(wanted), frozenset(unread))
+        if self._held == asked and (not wanted or now < self._look_at):
             return []
-        script = changes(self._read(), wanted, vrfs)
+        script = changes(self._read(), wanted, vrfs, unread)
         if script:
             done = self._run("-f", "-", script=script)
             if done is None or done.returncode:
                 self._held = None
                 reason = (done.stderr.strip().splitlines() if done else []) or ["nft failed"]
                 return [f"the conntrack zones in nft map {MAP} cannot be set ({reason[0]})"]
-        self._held, self._look_at = dict(wanted), now + LOOK
+        self._held, self._look_at = asked, now + LOOK
         return []
 
     def _read(self) -> dict[str, int] | None:
@@ -67,11 +70,12 @@ def entries(text: str) -> dict[str, int]:
     return {device: zone for device, zone in pairs if isinstance(device, str) and isinstance(zone, int)}
 
 
-def changes(found: Mapping[str, int] | None, wanted: Mapping[str, int], vrfs: Collection[str]) -> str:
+def changes(found: Mapping[str, int] | None, wanted: Mapping[str, int], vrfs: Collection[str], unread: Collection[str] = ()) -> str:
     """Commands for one transaction of nft; nothing where there is no map (``found`` None) or no difference."""
     if found is None:
         return ""
     ours = [device for device in found if names.is_our_device(device) and device not in vrfs]
+    ours = [device for device in ours if device in wanted or bundle_of_device(device) not in unread]
     stale = sorted(device for device in ours if wanted.get(device) != found[device])
     missing = sorted(device for device in wanted if found.get(device) != wanted[device])
     lines = [f'delete element {MAP} {{ "{device}" }}' for device in stale]
