@@ -346,6 +346,25 @@ def test_a_daemon_that_starts_with_a_plan_it_cannot_read_takes_nothing_away(pair
     assert item.lost() == 0
 
 
+def test_a_version_that_cannot_read_a_plan_leaves_the_daemon_before_it_running(pair: list[Router]) -> None:
+    r1 = pair[0]
+    script = (Path(__file__).parents[2] / "packages/zerotier-multi/debian/postinst").read_text()
+    pid = ["systemctl", "show", "--property=MainPID", "--value", "zerotier-pathd"]
+    before, daemon = standing(r1), r1.run(pid).stdout
+    make_unreadable(r1)
+    told = r1.run(["sh", "-c", script, "postinst", "configure"]).stderr
+    assert (
+        told.startswith("zerotier-multi: this version cannot use /run/zerotier-multi/zt0.json (") and r1.run(pid).stdout == daemon
+    )
+    r1.must_configure(remedy(told))
+    r1.run(told.rpartition("then: ")[2].split())
+    assert status(r1)["problems"] == [] and paths_up(r1) == 4
+    r1.must_configure("delete interfaces zerotier zt0 description")
+    daemon = r1.run(pid).stdout
+    assert r1.run(["sh", "-c", script, "postinst", "configure"]).stderr == "" and r1.run(pid).stdout != daemon
+    assert standing(r1) == before
+
+
 def test_one_more_process_on_a_home_is_refused(pair: list[Router]) -> None:
     r1 = pair[0]
     taken = r1.run(["sh", "-c", "flock --nonblock 0 </config/zerotier-multi/zt0/1/.lock"], check=False)

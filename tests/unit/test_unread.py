@@ -21,7 +21,7 @@ from zerotier_multi.pathd.decide import Inputs, decide
 from zerotier_multi.pathd.kernel.actions import actions
 from zerotier_multi.pathd.kernel.imagined import after
 from zerotier_multi.pathd.kernel.sysctls import Sysctls
-from zerotier_multi.pathd.plans import Plans
+from zerotier_multi.pathd.plans import Plans, hindrances
 from zerotier_multi.plan import Plan, to_json
 from zerotier_multi.planner import make_plan
 from zerotier_multi.states import PathState
@@ -168,3 +168,15 @@ def test_a_file_that_is_no_bundles_holds_nothing_up(tmp_path: Path) -> None:
     plans = Plans(tmp_path)
     assert plans.load() == [] and plans.unread == frozenset()
     assert plans.problems == [f"plan {file} is unusable: zt999: not a bundle name, use zt0 to zt255; remove it with: rm {file}"]
+    assert hindrances(tmp_path) == []
+
+
+def test_who_installs_a_version_that_cannot_read_a_plan_is_told(tmp_path: Path) -> None:
+    file = tmp_path / "zt0.json"
+    file.write_text(to_json(plan_of()))
+    assert hindrances(tmp_path) == []
+    file.write_text(newer(plan_of()))
+    assert hindrances(tmp_path) == [
+        f"this version cannot use {file} (not a plan of schema 1 (unknown field 'colour')), so zerotier-pathd goes on as the "
+        f"version before; {REMEDY}; then: systemctl restart zerotier-pathd.service"
+    ]

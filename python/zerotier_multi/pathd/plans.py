@@ -51,3 +51,14 @@ def _is_bundle(bundle: str) -> bool:
 def remedy(bundle: str) -> str:
     """How a plan is written anew. A commit without a change writes none, so it takes one that harms nothing."""
     return f"to replace it, commit a change of it, such as: set interfaces zerotier {bundle} description renewed"
+
+
+def hindrances(directory: Path = names.RUN_DIR) -> list[str]:
+    """Why a daemon of this version would be worse than the one that runs, for whoever installs it: a sentence for each plan."""
+    faults = read_plans(directory).faults
+    return [
+        f"this version cannot use {directory / bundle}.json ({fault}), so zerotier-pathd goes on as the version before; "
+        f"{remedy(bundle)}; then: systemctl restart {names.PATHD_UNIT}"
+        for bundle, fault in faults.items()
+        if _is_bundle(bundle)
+    ]
