@@ -14,6 +14,7 @@ from typing import Any
 
 from ztsh.changes import Changes
 from ztsh.errors import Busy, SessionError
+from ztsh.interrupted import uninterrupted
 from ztsh.rights import demand_rights
 from ztsh.schema import Node
 
@@ -26,8 +27,8 @@ def ask(schema: Node, operation: str, *, changes: Changes | None = None, isolate
     """Have the authority do something and return its answer.
 
     ``details`` are those of :class:`ztsh.authority.Request`. ``isolated`` takes a process of its own also for root,
-    for shells that live long: they must not hold on to scripts that an upgrade has replaced. Raises
-    :class:`SessionError`.
+    for shells that live long: they must not hold on to scripts that an upgrade has replaced. Ctrl-C stops nothing
+    halfway: a shell says so with the answer, elsewhere it interrupts behind it. Raises :class:`SessionError`.
     """
     demand_rights()
     changes = changes or Changes()
@@ -37,10 +38,14 @@ def ask(schema: Node, operation: str, *, changes: Changes | None = None, isolate
         return perform(schema, operation, changes, details)
     command = [PROGRAM] if os.geteuid() == 0 else ["sudo", "--non-interactive", PROGRAM]
     request = json.dumps({"operation": operation, "changes": changes.plain(), "details": details})
-    done = subprocess.run(command, input=request, capture_output=True, text=True, check=False)
+    with uninterrupted() as pressed:
+        # A session of its own: a terminal that hangs up must not end a commit either.
+        done = subprocess.run(command, input=request, capture_output=True, text=True, check=False, start_new_session=True)
+        ignored = isolated and pressed()
     if done.returncode in (REFUSED, BUSY):
         sys.stdout.write(done.stdout)
         raise (SessionError if done.returncode == REFUSED else Busy)(done.stderr.strip("\n"))
     if done.returncode:
         raise SessionError(f"{PROGRAM} could not be run: {done.stderr.strip() or done.returncode}")
-    return done.stdout + done.stderr
+    said = f"\nCtrl-C does not stop '{operation}': it is done\n" if ignored else ""
+    return said + done.stdout + done.stderr

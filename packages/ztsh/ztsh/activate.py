@@ -8,6 +8,7 @@ from ztsh import interrupted, places
 from ztsh.check import failed
 from ztsh.configuration import Config
 from ztsh.errors import SessionError
+from ztsh.interrupted import uninterrupted
 from ztsh.schema import Node
 from ztsh.scripts import Runner
 from ztsh.store import Replacement, StoreError
@@ -18,9 +19,19 @@ def activate(schema: Node, running: Config, wanted: Config) -> None:
     """Run the scripts, then make ``wanted`` the running configuration; only under the lock.
 
     The new texts are written before the scripts run, so a full disk changes nothing. Raises :class:`SessionError`
-    with the router as it was.
+    with the router as it was. Behind any other exception the texts stay where :mod:`ztsh.interrupted` finds them.
     """
     texts: list[Replacement] = []
+    with uninterrupted():
+        try:
+            _bring(schema, running, wanted, texts)
+        except SessionError:
+            for text in texts:
+                text.abandon()
+            raise
+
+
+def _bring(schema: Node, running: Config, wanted: Config, texts: list[Replacement]) -> None:
     runner = Runner(schema)
     ran = False
     try:
@@ -36,9 +47,6 @@ def activate(schema: Node, running: Config, wanted: Config) -> None:
         if ran:
             runner.run(wanted.tree, running.tree)
         raise SessionError(str(error), failed("commit")) from None
-    finally:
-        for text in texts:
-            text.abandon()
 
 
 def verify(schema: Node, running: Config, wanted: Config) -> None:

@@ -17,6 +17,7 @@ from ztsh.changes import Changes, changed
 from ztsh.check import check, check_comment, failed
 from ztsh.configuration import Config, running
 from ztsh.errors import Outdated, SessionError
+from ztsh.interrupted import uninterrupted
 from ztsh.lock import locked
 from ztsh.rights import user_name
 from ztsh.schema import Node
@@ -129,7 +130,7 @@ def save(schema: Node) -> str:
 
 
 def perform(schema: Node, operation: str, changes: Changes, details: dict[str, Any]) -> str:
-    """Do what was asked for; only root gets here. Raises :class:`SessionError`."""
+    """Do what was asked for, to its end; only root gets here. Raises :class:`SessionError`."""
     request = Request(
         changes,
         user_name(),
@@ -140,13 +141,14 @@ def perform(schema: Node, operation: str, changes: Changes, details: dict[str, A
         bool(details.get("save", False)),
         bool(details.get("dry", False)),
     )
-    match operation:
-        case "commit":
-            return commit(schema, request)
-        case "confirm":
-            return keep(schema, request)
-        case "save":
-            if request.save:
-                demand_confirmed()
-            return save(schema)
+    with uninterrupted():
+        match operation:
+            case "commit":
+                return commit(schema, request)
+            case "confirm":
+                return keep(schema, request)
+            case "save":
+                if request.save:
+                    demand_confirmed()
+                return save(schema)
     raise SessionError(f"unknown request: {operation}")

@@ -2,13 +2,18 @@
 
 A commit writes its configuration aside before the first script runs. Where that file is left over, it becomes a
 record, and the scripts of its changes run again with the next commit. All of it happens under the lock.
+
+Ctrl-C does not get that far: it has to wait.
 """
 
 from __future__ import annotations
 
 import os
 import re
+import signal
 import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from ztsh import places
@@ -18,6 +23,20 @@ from ztsh.schema import Node
 from ztsh.store import unfinished
 
 _PREFIX = "interrupted."
+
+
+@contextmanager
+def uninterrupted() -> Iterator[Callable[[], bool]]:
+    """Let Ctrl-C wait until the end, also in programs that are started inside; then it interrupts as ever.
+
+    The function says whether somebody has pressed it, and forgets that.
+    """
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, ())
+    try:
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+        yield lambda: signal.sigtimedwait({signal.SIGINT}, 0) is not None
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def keep() -> None:

@@ -95,8 +95,8 @@ class Runner:
     def run(self, old: Tree, new: Tree, interrupted: Sequence[Tree] = ()) -> None:
         """Bring the router from ``old`` to ``new``, also where interrupted commits have left it in another state.
 
-        All scripts verify before the first one changes anything. When one fails later, those that have run
-        are run again with the old configuration. Raises :class:`SessionError`.
+        All scripts verify before the first one changes anything. When one fails later or is interrupted, those that
+        have run are run again with the old configuration. Raises :class:`SessionError`.
         """
         with proposing(Proposal(self._schema, old, new)):
             checked = self._verified(old, new, interrupted)
@@ -105,7 +105,7 @@ class Runner:
                 done.append(task)
                 try:
                     _step(task, lambda m=module, c=config: (m.generate(c), m.apply(c)))
-                except SessionError:
+                except BaseException:
                     self._undo(done, old, new)
                     raise
 
