@@ -60,8 +60,8 @@ def commit(schema: Node, request: Request) -> str:
         before = running(schema)
         if request.base and request.base != before.digest(schema):
             raise Outdated("The configuration was changed by another commit; try again", failed("commit"))
-        if request.save:
-            demand_confirmed()
+        if not request.confirm:  # confirm.arm has its own words for it
+            demand_confirmed("commit")
         wanted = changed(before, request.changes, schema)
         if wanted == before:
             return "No configuration changes to commit\n"
@@ -88,10 +88,13 @@ def commit(schema: Node, request: Request) -> str:
         return told
 
 
-def demand_confirmed() -> None:
-    """Raises :class:`SessionError` while a commit waits for its confirmation: until then it must not be saved."""
+def demand_confirmed(verb: str) -> None:
+    """Raises :class:`SessionError` while a commit waits for its confirmation.
+
+    Until then nothing of it must be saved, and what others commit on top of it would be rolled back too.
+    """
     if confirm.pending():
-        raise SessionError("A commit-confirm is pending; confirm it, or wait until it is rolled back", failed("commit"))
+        raise SessionError("A commit-confirm is pending; confirm it, or wait until it is rolled back", failed(verb))
 
 
 def _boot_file(schema: Node, config: Config) -> Replacement:
@@ -122,8 +125,10 @@ def keep(schema: Node, request: Request) -> str:
 
 def save(schema: Node) -> str:
     """Write the running configuration where the next boot finds it."""
+    text = running(schema).saved_text(schema)
+    demand_confirmed("save")  # behind reading: there is no lock against a commit-confirm in between
     try:
-        write(places.boot_file(), running(schema).saved_text(schema))
+        write(places.boot_file(), text)
     except StoreError as error:
         raise SessionError(str(error), failed("save")) from None
     return ""
@@ -148,7 +153,5 @@ def perform(schema: Node, operation: str, changes: Changes, details: dict[str, A
             case "confirm":
                 return keep(schema, request)
             case "save":
-                if request.save:
-                    demand_confirmed()
                 return save(schema)
     raise SessionError(f"unknown request: {operation}")
