@@ -13,6 +13,7 @@ from typing import Any
 
 from ztsh import archive, confirm, places
 from ztsh.activate import activate, verify
+from ztsh.bootreport import boot_warning
 from ztsh.changes import Changes, changed
 from ztsh.check import check, check_comment, failed
 from ztsh.configuration import Config, running
@@ -22,6 +23,10 @@ from ztsh.lock import locked
 from ztsh.rights import user_name
 from ztsh.schema import Node
 from ztsh.store import Replacement, StoreError, write
+
+
+# The boot report until all of the saved configuration has been tried.
+BOOTING = "the saved configuration is not applied yet; wait, or run: systemctl restart ztsh-boot"
 
 
 @dataclass
@@ -62,6 +67,8 @@ def commit(schema: Node, request: Request) -> str:
             raise Outdated("The configuration was changed by another commit; try again", failed("commit"))
         if not request.confirm:  # confirm.arm has its own words for it
             demand_confirmed("commit")
+        if request.save:
+            demand_booted()
         wanted = changed(before, request.changes, schema)
         if wanted == before:
             return "No configuration changes to commit\n"
@@ -85,7 +92,18 @@ def commit(schema: Node, request: Request) -> str:
                 saved.finish()
         except StoreError as error:
             raise SessionError(f"The commit is active but not saved: {error}") from None
-        return told
+        return told + (boot_warning() if request.save else "")
+
+
+def demand_booted() -> None:
+    """Raises :class:`SessionError` while the saved configuration is not applied: what runs must not replace it."""
+    try:
+        booting = places.boot_report().read_text(errors="replace").startswith(BOOTING)
+    except OSError:
+        booting = False
+    if booting or (places.boot_file().exists() and not places.active_file().exists()):
+        reason = f"{places.boot_file()} is not applied yet and would be lost; wait, or run: systemctl restart ztsh-boot"
+        raise SessionError(reason, failed("save"))
 
 
 def demand_confirmed(verb: str) -> None:
@@ -124,14 +142,15 @@ def keep(schema: Node, request: Request) -> str:
 
 
 def save(schema: Node) -> str:
-    """Write the running configuration where the next boot finds it."""
+    """Write the running configuration where the next boot finds it; returns what of it boot refused."""
+    demand_booted()
     text = running(schema).saved_text(schema)
     demand_confirmed("save")  # behind reading: there is no lock against a commit-confirm in between
     try:
         write(places.boot_file(), text)
     except StoreError as error:
         raise SessionError(str(error), failed("save")) from None
-    return ""
+    return boot_warning()
 
 
 def perform(schema: Node, operation: str, changes: Changes, details: dict[str, Any]) -> str:

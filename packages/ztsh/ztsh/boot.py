@@ -6,17 +6,18 @@ import os
 import re
 from collections.abc import Iterable
 from contextlib import suppress
+from itertools import count
 from pathlib import Path as File
 
 from ztsh import archive, places
 from ztsh.activate import activate
-from ztsh.authority import Request, archive_commit
+from ztsh.authority import BOOTING, Request, archive_commit
 from ztsh.configuration import Config, config_of, read_config, running, standing
 from ztsh.errors import SessionError
 from ztsh.lock import locked
 from ztsh.schema import Node
 from ztsh.scripts import owners
-from ztsh.store import StoreError, clear_unfinished, group_id, write
+from ztsh.store import Replacement, StoreError, clear_unfinished, group_id, write
 from ztsh.text import TextError, parse
 from ztsh.tree import Path, Tree, apply, commands, copy_tree, delete_path
 
@@ -24,28 +25,55 @@ from ztsh.tree import Path, Tree, apply, commands, copy_tree, delete_path
 def boot(schema: Node) -> list[str]:
     """Apply the saved configuration without what is refused; returns what to tell about it, a sentence each."""
     told: list[str] = []
+    refused: list[str] = []
     _make_places()
     with locked():
+        _report([BOOTING])
         _clear_unfinished()
-        wanted, before = _saved(schema, told), running(schema)
+        wanted, before = _saved(schema, told, refused), running(schema)
         try:
             activate(schema, before, wanted)
         except SessionError:
-            _one_by_one(schema, before, wanted, told)
+            _one_by_one(schema, before, wanted, refused)
         _archive_boot(schema, running(schema))
-        with suppress(StoreError):  # the unit's journal has it too
-            write(places.boot_report(), "".join(f"{line}\n" for line in told))
+        if refused:
+            told += [*refused, _keep_copy(places.boot_file())]
+        _report(told)
     return told
+
+
+def _report(lines: Iterable[str]) -> None:
+    with suppress(StoreError):  # the unit's journal has it too
+        write(places.boot_report(), "".join(f"{line}\n" for line in lines))
+
+
+def _keep_copy(path: File) -> str:
+    """Copy the saved configuration, of which the next save leaves only what runs; says where the copy is.
+
+    An earlier copy may be all that is left of something else, so only one that says the same stands for it.
+    """
+    for number in count(1):
+        kept = path.with_name(f"{path.name}.at-boot{f'.{number}' if number > 1 else ''}")
+        try:
+            content = path.read_bytes()
+            if not kept.exists():
+                Replacement(kept, content, path.stat().st_mode & 0o777).finish()
+            elif kept.read_bytes() != content:
+                continue
+        except OSError as error:
+            return f"{path} could not be copied ({error.strerror or error}); copy it before the next save replaces it"
+        return f"the next save replaces {path}; as it was at boot it is kept as {kept}"
+    raise AssertionError
 
 
 # -- the saved configuration
 
 
-def _saved(schema: Node, told: list[str]) -> Config:
+def _saved(schema: Node, told: list[str], refused: list[str]) -> Config:
     """The saved configuration; where it cannot be read, the newest commit that can, and the file is kept aside."""
     path = places.boot_file()
     try:
-        return config_of(parse(_not_empty(path.read_text())), schema, told)
+        return config_of(parse(_not_empty(path.read_text())), schema, refused)
     except FileNotFoundError:
         return Config()
     except OSError as error:
@@ -65,7 +93,8 @@ def _saved(schema: Node, told: list[str]) -> Config:
         )
         return config
     told.append(
-        f"{path} cannot be read ({why}) and the archive has no commit, so nothing is configured; restore the file from a backup"
+        f"{path} cannot be read ({why}) and the archive has no commit, so nothing is configured; "
+        f"restore the file from a backup; {_keep_copy(path)}"
     )
     return Config()
 
@@ -132,6 +161,9 @@ def _one_by_one(schema: Node, before: Config, wanted: Config, refused: list[str]
             tree, before = trial, config
         except SessionError as error:
             refused.append(f"{' '.join(piece)}: {error}")
+    if not places.active_file().exists():  # all of them were; what runs is to be known all the same
+        with suppress(SessionError):
+            activate(schema, before, standing(tree, wanted.comments))
 
 
 def _below(tree: Tree, piece: Path, schema: Node) -> Iterable[Path]:
