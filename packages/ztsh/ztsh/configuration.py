@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from dataclasses import dataclass, field
 
 from ztsh import places
-from ztsh.check import check
+from ztsh.check import check, invalid
 from ztsh.errors import SessionError
-from ztsh.schema import Node
-from ztsh.text import Comments, Parsed, TextError, footer, parse, render, set_command
-from ztsh.tree import Tree, get, set_path
+from ztsh.schema import Node, find, steps
+from ztsh.text import Comments, Entry, Parsed, TextError, footer, parse, render, set_command
+from ztsh.tree import MASK, Path, Tree, get, set_path
+
+_SECRET = re.compile("(:0:[0-9a-f]{128}:)[0-9a-f]+")  # of an identity
 
 
 @dataclass(frozen=True)
@@ -53,17 +56,50 @@ def read_config(text: str, schema: Node, refused: list[str] | None = None) -> Co
 def config_of(parsed: Parsed, schema: Node, refused: list[str] | None = None) -> Config:
     """As :func:`read_config`, for a text that has been parsed."""
     tree: Tree = {}
-    for path, line, _valued in parsed.paths:
+    for entry in parsed.paths:
         try:
-            check(schema, path)
+            check(schema, entry.path)
         except SessionError as error:
-            where = f"line {line}: {set_command(path, schema)}"
             if refused is None:
-                raise SessionError(where, str(error)) from None
-            refused.append(f"{where}: {error.reason}")
+                raise _refusal(entry, error, schema) from None
+            refused.append(": ".join(_told(entry, error, schema)))
             continue
-        set_path(tree, schema, path)
+        set_path(tree, schema, entry.path)
     return standing(tree, parsed.comments)
+
+
+def _refusal(entry: Entry, error: SessionError, schema: Node) -> SessionError:
+    """For the terminal of who has the text, with all but its secrets; the reason goes further and has only what is known."""
+    path = _masked(schema, entry.path)
+    why = str(error) if find(schema, path) else str(invalid(path, "set"))
+    refusal = SessionError(f"line {entry.line}: {set_command(path, schema)}", why)
+    refusal.reason = _told(entry, error, schema)[0]
+    return refusal
+
+
+def _told(entry: Entry, error: SessionError, schema: Node) -> tuple[str, str]:
+    """What was refused and why, as the journal may have it."""
+    path = _known(schema, entry)
+    why = error.reason if find(schema, path) else invalid(path, "set").reason
+    return f"line {entry.line}: {set_command(path, schema)}", why
+
+
+def _masked(schema: Node, path: Path) -> Path:
+    """A path with asterisks in place of secret values, also of those given where a public identity belongs."""
+    walked = list(steps(schema, path))
+    shown = [MASK if step.is_value and step.node.secret else _SECRET.sub(rf"\1{MASK}", step.word) for step in walked]
+    return (*shown, *path[len(walked) :])
+
+
+def _known(schema: Node, entry: Entry) -> Path:
+    """As :func:`_masked`, to the first name that no definition has: what follows a mistyped name may be a secret."""
+    path, walked = _masked(schema, entry.path), list(steps(schema, entry.path))
+    if len(walked) == len(path):
+        return path
+    end = len(walked) + 1
+    if (entry.valued and end == len(path)) or (walked and walked[-1].node.kind == "leaf"):
+        end -= 1  # this word is a value
+    return path if end == len(path) else (*path[:end], "...")
 
 
 def running(schema: Node) -> Config:
