@@ -17,6 +17,7 @@ from ztsh.text import parse, render, set_commands
 from ztsh.tree import Tree, set_path
 
 NETWORK, KEY, INVITE, WORLD = "8056c2e21c0000ab", "t0psecretApiKey", "aW52aXRlIG9mIHRoZSBvdGhlcg", "d29ybGQgd2l0aCByb290cw=="
+NODE, DIGITS = "89e92ceee5", "0123456789"
 
 # What is set below interfaces zerotier zt0, and what of it nobody may read.
 SET = [
@@ -31,6 +32,11 @@ SET = [
     (["remote", "Kiosk.2", "instance", "1", "identity", secret(2)[:141]], f"Kiosk {secret(2)[:10]} {secret(2)[13:141]}"),
     (["remote", "Kiosk.2", "instance", "1", "endpoint", "203.0.113.9:9993"], "203.0"),
     (["remote", "Kiosk.2", "instance", "1", "endpoint", "[2001:db8:7::9]:9993"], "2001:db8"),
+    (["remote", "Kiosk.2", "instance", "1", "endpoint", "berlin.dyndns.example.org:9993"], "berlin dyndns example"),
+    (["remote", "Kiosk.2", "instance", "1", "endpoint", "hamburg-2:9993"], "hamburg"),
+    (["controller", "url", "https://bob:pass@ztc.mycompany.example:3443/api/"], "bob pass ztc mycompany 3443"),
+    (["peer-config", NODE, "blacklist", "198.51.100.0/24"], NODE),
+    (["peer-specific-bonds", DIGITS, "bonding-policy", "none"], DIGITS),
     (["address", "192.0.2.1/32"], "192.0"),
     (["address", "2001:db8::1/128"], "2001:db8"),
     (["address", "fd00::17/128"], "fd00"),
@@ -190,7 +196,14 @@ def test_every_secret_leaf_of_the_definitions_is_hidden() -> None:
     ("route ::/0 via fd00::1, ::1, fe80:: and ::ffff:192.0.2.1",
      "route ::/0 via xxxx:xxxx::xxxx, xxxx:xxxx::xxxx, xxxx:xxxx::xxxx and xxxx:xxxx::xxxx:xxx.xxx.2.1"),
     ("[" * 100_000, "[" * 100_000),
-], ids=range(11))  # fmt: skip
+    # Nodes and hosts wherever they are; numbers and names of files are neither.
+    ('["89e92ceee5", "0123456789", 1234567890, "r2:9993", "r2.example.org:9993", "GET http://u:p@r2.example.org:80/x"]',
+     ["xxxxxxxxxx", "xxxxxxxxxx", 1234567890, "xxxxxx:9993", "xxxxxx:9993", "GET http://xxxxxx"]),
+    ('            "endpoint": [\n                "r2:9993"', '            "endpoint": [\n                "xxxxxx:9993"'),
+    ("R1 89e92ceee5 at r2.example.org:9993 1234567890 bytes in local.conf",
+     "R1 xxxxxxxxxx at xxxxxx:9993 1234567890 bytes in local.conf"),
+    ("a-" * 100_000 + "\n" + "a." * 100_000, "a-" * 100_000 + "\n" + "a." * 100_000),
+], ids=range(15))  # fmt: skip
 def test_lines_and_json_of_other_kinds(given: str, told: object) -> None:
     found = strip_private(given)
     assert (found if isinstance(told, str) else json.loads(found)) == told

@@ -15,7 +15,7 @@ HIDDEN = "xxxxxx"
 
 # The value of a node whose name ends with one of these is hidden as a whole. Every secret leaf of the definitions is among
 # them; invites, planets and moons have addresses and identities in another coding.
-_WORDS = r"description|comment|api-key|password|secret|key|invite|planet|moon"
+_WORDS = r"description|comment|api-key|url|password|secret|key|invite|planet|moon"
 _NAMED = re.compile(rf"(?:.*\b)?(?:{_WORDS})")
 _REMOTE = "remote"  # its tags are names
 
@@ -23,12 +23,29 @@ _IDENTITY = (r"\b[0-9a-f]{10}:0:[0-9a-f]{128}(:[0-9a-f]{128})?\b", "xxxxxxxxxx:0
 _IPV4 = (r"\b(\d{1,3})\.(\d{1,3})\.(\d{1,3})\.(\d{1,3})\b", r"xxx.xxx.\3.\4")
 _IPV6 = (r"(?<!\w)(?=:{0,2}[0-9a-fA-F])(?:[0-9a-fA-F]{0,4}:){2,}[0-9a-fA-F]{0,4}(?!\w)", "xxxx:xxxx::xxxx")
 _NETWORK = (r"\b[0-9a-fA-F]{16}\b", "xxxxxxxxxxxxxxxx")
+# The address of a node is ten digits. Without a letter a number looks like one, so there what is around it decides.
+_NODE = r"[0-9a-f]{10}"
+_NODES = [
+    (rf"(\bpeer-(?:config|specific-bonds)\s+){_NODE}\b", r"\1xxxxxxxxxx"),
+    (rf"\b(?=[0-9]*[a-f]){_NODE}\b", "xxxxxxxxxx"),
+]
+_LABEL = r"(?=[\w-]*[A-Za-z_])[\w-]++"  # the last one of a DNS name; that of an IPv4 address has no letter
+_PORT = r"(?=:[0-9])"
+_HOSTS = [
+    (r"""\b([a-z]{2,8}://)[^\s"'\\]+""", rf"\1{HIDDEN}"),
+    (rf"(?<![\w.-])(?:[\w-]+\.)++{_LABEL}{_PORT}", HIDDEN),
+    (rf"""(\bendpoint\s+["']?){_LABEL}{_PORT}""", rf"\1{HIDDEN}"),
+]
+_QUOTED = [(rf'"{_NODE}"', '"xxxxxxxxxx"'), (rf'"{_LABEL}(:[0-9]{{1,5}}")', rf'"{HIDDEN}\1')]  # whole strings of JSON
 _STRING = r'"(?:[^"\\\n]|\\.)*"'
 _PATTERNS = [
     _IDENTITY,  # first, because a part of it looks like an IPv6 address
+    *_QUOTED,
+    *_HOSTS,
     _IPV4,
     _IPV6,
     _NETWORK,
+    *_NODES,
     (rf'("(?:[^"\\\n]*\b)?(?:{_WORDS}|{_REMOTE})"\s*:\s*){_STRING}', rf'\1"{HIDDEN}"'),
     (rf"(?m)(\b(?:{_WORDS})\s+)(\S.*)$", rf"\1{HIDDEN}"),
     (rf"(\b{_REMOTE}\s+)([\w.-]+)", rf"\1{HIDDEN}"),
@@ -53,6 +70,14 @@ def _hidden(text: str) -> str:
     return text
 
 
+def _string(text: str) -> str:
+    """A string of JSON."""
+    quoted = f'"{text}"'
+    for pattern, instead in _QUOTED:
+        quoted = re.sub(pattern, instead, quoted)
+    return _hidden(quoted[1:-1])
+
+
 def _stripped(data: Any, name: str = "") -> Any:
     """JSON below the node ``name`` without what is private."""
     private = _NAMED.fullmatch(name) is not None
@@ -66,7 +91,7 @@ def _stripped(data: Any, name: str = "") -> Any:
         case _ if private or (name == _REMOTE and isinstance(data, str)):
             return HIDDEN
         case str():
-            return _hidden(data)
+            return _string(data)
     return data
 
 
@@ -74,7 +99,7 @@ def _named(data: Mapping[str, Any], names: bool, outer: str) -> dict[str, Any]:
     """An object; with ``names`` its own keys are private. Two that look alike then are told apart by a number."""
     found: dict[str, Any] = {}
     for key, value in data.items():
-        shown = HIDDEN if names else _hidden(key)
+        shown = HIDDEN if names else _string(key)
         alike = shown
         number = 1
         while shown in found:
