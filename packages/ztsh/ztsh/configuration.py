@@ -11,7 +11,7 @@ from ztsh.check import check, invalid
 from ztsh.errors import SessionError
 from ztsh.schema import Node, find, steps
 from ztsh.text import Comments, Entry, Parsed, TextError, footer, parse, render, set_command
-from ztsh.tree import MASK, Path, Tree, get, set_path
+from ztsh.tree import MASK, Path, Tree, commands, get, set_path
 
 _SECRET = re.compile("(:0:[0-9a-f]{128}:)[0-9a-f]+")  # of an identity
 
@@ -51,6 +51,38 @@ def read_config(text: str, schema: Node, refused: list[str] | None = None) -> Co
         return config_of(parse(text), schema, refused)
     except TextError as error:
         raise SessionError(f"the configuration cannot be read: {error}") from None
+
+
+def read_own(text: str, schema: Node, left_out: list[str] | None = None) -> Config:
+    """A configuration that ztsh has written, which earlier definitions may have allowed.
+
+    Values that do not fit stay, so that they can be deleted. Nodes that no definition has are noted in ``left_out``.
+    Raises :class:`SessionError` for a text that cannot be read.
+    """
+    left_out = [] if left_out is None else left_out
+    try:
+        parsed = parse(text)
+    except TextError as error:
+        raise SessionError(f"the configuration cannot be read: {error}") from None
+    tree: Tree = {}
+    for entry in parsed.paths:
+        step = find(schema, entry.path)
+        if step is None or (step.node.takes_value and not step.is_value):
+            left_out.append(set_command(_known(schema, entry), schema).removeprefix("set "))
+        else:
+            set_path(tree, schema, entry.path)
+    return standing(tree, parsed.comments)
+
+
+def misfits(config: Config, schema: Node) -> list[str]:
+    """What of a configuration the definitions do not allow, a sentence each, without secrets."""
+    found = []
+    for path in commands(config.tree, schema):
+        try:
+            check(schema, path)
+        except SessionError as error:
+            found.append(f"{set_command(_masked(schema, path), schema).removeprefix('set ')}: {error.reason}")
+    return found
 
 
 def config_of(parsed: Parsed, schema: Node, refused: list[str] | None = None) -> Config:
@@ -102,15 +134,16 @@ def _known(schema: Node, entry: Entry) -> Path:
     return path if end == len(path) else (*path[:end], "...")
 
 
-def running(schema: Node) -> Config:
-    """The running configuration; without its secrets for a user who may not configure."""
+def running(schema: Node, left_out: list[str] | None = None) -> Config:
+    """The running configuration, read as :func:`read_own` does; without its secrets for a user who may not configure."""
     try:
         try:
-            return read_config(places.active_file().read_text(), schema)
+            text = places.active_file().read_text()
         except PermissionError:
-            return read_config(places.public_file().read_text(), schema, [])
+            text = places.public_file().read_text()
     except FileNotFoundError:
         return Config()
+    return read_own(text, schema, left_out)
 
 
 def running_stamp() -> object:

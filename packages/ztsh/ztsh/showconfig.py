@@ -9,7 +9,7 @@ from typing import Any
 
 from ztsh import archive, places
 from ztsh.bootreport import boot_warning
-from ztsh.configuration import read_config, running
+from ztsh.configuration import Config, misfits, read_config, running
 from ztsh.differences import compared
 from ztsh.errors import SessionError
 from ztsh.private import strip_private
@@ -39,7 +39,9 @@ def show(arguments: Sequence[str]) -> int:
 
 
 def _config(form: str, schema: Node) -> str:
-    config = running(schema)
+    left_out: list[str] = []
+    config = running(schema, left_out)
+    print(outdated(config, schema, left_out), end="", file=sys.stderr)
     if not config.tree:
         return "{}\n" if form == "json" else f"{EMPTY}\n"
     if form == "commands":
@@ -48,6 +50,13 @@ def _config(form: str, schema: Node) -> str:
         return json.dumps(_plain(config.tree, schema), indent=4) + "\n"
     tree = with_defaults(config.tree, schema) if form == "all" else config.tree
     return render(tree, schema, config.comments)
+
+
+def outdated(config: Config, schema: Node, left_out: Sequence[str]) -> str:
+    """What an update of the definitions has made of the running configuration, a line each; empty when it is as it was."""
+    lines = [f"{line}; set another value or delete it" for line in misfits(config, schema)]
+    lines += [f"{path}: no definition has this any more; the next commit forgets it" for path in left_out]
+    return "".join(f"Warning: {line}\n" for line in lines)
 
 
 def _plain(tree: Tree, schema: Node) -> dict[str, Any]:
