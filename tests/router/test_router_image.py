@@ -490,6 +490,30 @@ def test_changed_passwords_are_kept(top: Path) -> None:
     assert (top / "config/passwords").read_text() == "admin:$6$x$new:20500\n"
 
 
+@pytest.mark.parametrize(
+    ("known", "shadow", "kept"),
+    [
+        ("", "admin:!$6$x$new:20500:0:99999:7:::", "admin:!$6$x$new:20500"),  # passwd -l
+        ("", "admin:!$6$x$image:0:0:99999:7:::", "admin:!$6$x$image:0"),  # before the password was ever changed
+        ("", "admin::20500:0:99999:7:::", "admin::20500"),  # passwd -d
+        ("admin:$6$x$own:20000", "admin:*:20500:0:99999:7:::", "admin:*:20500"),  # usermod -p '*'
+        ("admin:$6$x$own:20000", "admin:!:20500:0:99999:7:::", "admin:!:20500"),
+        ("admin:$6$x$own:20000", "admin:$6$x$own:0:0:99999:7:::", "admin:$6$x$own:0"),  # passwd -e
+        ("admin:$6$x$own:20000", "admin:$6$x$own::0:99999:7:::", "admin:$6$x$own:-1"),  # chage -d -1
+    ],
+)
+def test_a_login_that_was_closed_does_not_get_the_images_password_back(top: Path, known: str, shadow: str, kept: str) -> None:
+    (top / "config/passwords").unlink()
+    if known:
+        (top / "config/passwords").write_text(f"{known}\n")
+    (top / "etc/shadow").write_text(f"root:!*:19000::::::\n{shadow}\nsshd:!:19000::::::\n")
+    assert settings(top, "keep").returncode == 0
+    assert (top / "config/passwords").read_text() == f"{kept}\n"
+    assert settings(top, "restore").returncode == 0
+    _user, password, day = kept.split(":")
+    assert f"usermod --password {password} admin\nchage --lastday {day} admin\n" in (top.parent / "called").read_text()
+
+
 def test_a_host_key_is_whole_or_not_there(tmp_path: Path) -> None:
     if not shutil.which("ssh-keygen"):
         pytest.skip("ssh-keygen is missing; install it with: apt install openssh-client")
