@@ -490,6 +490,42 @@ def test_changed_passwords_are_kept(top: Path) -> None:
     assert (top / "config/passwords").read_text() == "admin:$6$x$new:20500\n"
 
 
+def mode(path: Path) -> int:
+    return path.stat().st_mode & 0o7777
+
+
+def test_directories_of_etc_keep_their_owner_and_mode(top: Path) -> None:
+    """Somebody with a umask of 077 has made those below /config."""
+    wireguard, frr, network, new = (top / "etc" / name for name in ("wireguard", "frr", "systemd/network", "new"))
+    for path, is_mode in ((top / "etc", 0o755), (wireguard, 0o700), (frr, 0o2750), (network.parent, 0o755), (network, 0o755)):
+        path.mkdir(exist_ok=True)
+        path.chmod(is_mode)
+    os.chown(frr, 1234, 1234)
+    frr.chmod(0o2750)
+    overlay = top / "config/etc"
+    for name in ("wireguard", "frr", "systemd/network", "new/deep"):
+        (overlay / name).mkdir(parents=True)
+    (overlay / "wireguard/wg0.conf").write_text("[Interface]\n")
+    (overlay / "frr/frr.conf").write_text("!\n")
+    (overlay / "frr/frr.conf").chmod(0o640)
+    os.chown(overlay / "frr/frr.conf", 1234, 1234)
+    (overlay / "systemd/network/a name with spaces.network").write_text("[Match]\n")
+    (overlay / "new/deep/file").write_text("new\n")
+    (overlay / "link").symlink_to("hostname")
+    for path in (overlay, *(path for path in overlay.rglob("*") if path.is_dir())):
+        path.chmod(0o700)
+    (overlay / "wireguard").chmod(0o755)
+    done = settings(top, "restore")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert [mode(path) for path in (top / "etc", wireguard, frr, network)] == [0o755, 0o700, 0o2750, 0o755]
+    assert (frr.stat().st_uid, frr.stat().st_gid) == (1234, 1234)
+    assert (mode(frr / "frr.conf"), (frr / "frr.conf").stat().st_uid) == (0o640, 1234)
+    assert [mode(path) for path in (new, new / "deep")] == [0o700, 0o700], "what only the overlay has is as it is there"
+    assert (new / "deep/file").read_text() == "new\n"
+    assert (wireguard / "wg0.conf").exists() and (network / "a name with spaces.network").exists()
+    assert (top / "etc/link").is_symlink()
+
+
 @pytest.mark.parametrize(
     ("known", "shadow", "kept"),
     [
