@@ -6,7 +6,9 @@ import errno
 import importlib.machinery
 import importlib.util
 import os
+import re
 import shutil
+import struct
 import subprocess
 import sys
 import time
@@ -431,6 +433,25 @@ def test_disks_that_are_offered(monkeypatch: pytest.MonkeyPatch, capsys: pytest.
     with pytest.raises(ImageError, match="no disk was selected"):
         disks.ask()
     assert asked[1] == "Install on which disk? "
+
+
+@pytest.mark.parametrize("sector", [512, 4096])
+def test_the_efi_partition_is_fat32_for_the_firmware_too(tmp_path: Path, sector: int) -> None:
+    """EDK2 refuses a FAT32 with fewer clusters than the standard has."""
+    if not shutil.which("mkfs.fat"):
+        pytest.skip("mkfs.fat is missing; install it with: apt install dosfstools")
+    size = re.search(r"size=(\d+)MiB, .*name=efi", disks.LAYOUT)
+    assert size
+    path = tmp_path / "efi"
+    with path.open("wb") as file:
+        file.truncate(int(size[1]) << 20)
+    subprocess.run(["mkfs.fat", "-F", "32", "-S", str(sector), str(path)], check=True, capture_output=True)
+    with path.open("rb") as file:
+        head = file.read(64)
+    per_cluster, reserved, tables = struct.unpack_from("<BHB", head, 13)
+    sectors, per_table = struct.unpack_from("<I", head, 32)[0], struct.unpack_from("<I", head, 36)[0]
+    assert struct.unpack_from("<H", head, 11)[0] == sector
+    assert (sectors - reserved - tables * per_table) // per_cluster >= 65525
 
 
 # -- settings below /config

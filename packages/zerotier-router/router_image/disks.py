@@ -14,12 +14,13 @@ from router_image.slots import LABEL
 
 LEAST = 3 << 30  # bytes
 ISO_LABEL = "ZTM_ROUTER"  # the volume id that debian-image/imagebuild/iso.py gives an ISO
+# FAT32 has at least 65525 clusters, or firmware on EDK2 refuses it; with sectors of 4096 bytes that is 257 MiB.
 # live-boot finds /config by the name of its partition, which only this installation has. A stick finds it by the label
 # of its file system.
 LAYOUT = """\
 label: gpt
 size=1MiB, type=21686148-6449-6E6F-744E-656564454649, name=bios-boot
-size=64MiB, type=C12A7328-F81F-11D2-BA4B-00A0C93EC93B, name=efi
+size=300MiB, type=C12A7328-F81F-11D2-BA4B-00A0C93EC93B, name=efi
 size=2GiB, type=0FC63DAF-8483-4772-8E79-3D69D8477DE4, name=images
 type=0FC63DAF-8483-4772-8E79-3D69D8477DE4, name=config-{installation}
 """
