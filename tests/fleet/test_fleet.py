@@ -39,7 +39,7 @@ class Fleet:
     def __init__(self, lab: Lab, routers: list[Router], directory: Path) -> None:
         self.lab, self.routers, self._directory = lab, routers, directory
         self.sites = [site(router) for router in routers]
-        self.common = {"network_id": "8056c2e21c000001", "instances": INSTANCES, "transit": ["10.14.0.0/24"]}
+        self.common: dict[str, Any] = {"network_id": "8056c2e21c000001", "instances": INSTANCES, "transit": ["10.14.0.0/24"]}
 
     def play(self, *options: str, without: str = "") -> tuple[dict[str, int], str]:
         """Run the playbook; returns how many tasks changed something on each host, and all that was printed."""
@@ -84,7 +84,7 @@ class Fleet:
 
     def whole(self) -> None:
         """Wait until every site reaches every other one."""
-        wait_paths(self.routers, INSTANCES * (len(self.routers) - 1), timeout=60)
+        wait_paths(self.routers, self.common["instances"] * (len(self.routers) - 1), timeout=60)
         for router in self.routers:
             for other in self.routers:
                 if other is not router:
@@ -175,6 +175,15 @@ def test_the_lines_for_vyos_say_the_same_as_the_file_for_ztsh(fleet: Fleet) -> N
     fresh.must_configure("delete interfaces zerotier zt0", save=True)
     assert fleet.play(*vyos)[0][fresh.name] == 2, "one commit has its identities used again, one makes the others known"
     fleet.whole()
+
+
+@pytest.mark.parametrize(("edition", "instances", "transit"), [("debian", 2, "10.15.0.0/24"), ("vyos", 3, "10.16.0.0/24")])
+def test_more_instances_come_with_another_transit(fleet: Fleet, edition: str, instances: int, transit: str) -> None:
+    fleet.common.update(instances=instances, transit=[transit])
+    options = ("--extra-vars", f"zerotier_multi_edition={edition}")
+    assert set(fleet.play(*options)[0].values()) == {2}, "one commit makes the identities, one makes the others known"
+    fleet.whole()
+    assert set(fleet.play(*options)[0].values()) == {0}
 
 
 def test_what_is_wrong_in_sites_yml_is_said_before_anything_changes(fleet: Fleet) -> None:

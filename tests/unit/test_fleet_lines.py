@@ -138,6 +138,38 @@ def test_the_changes_lead_to_what_is_wanted_and_then_there_are_none(changed: dic
     assert fleet.changes(wanted, new, set_commands(done.candidate, SCHEMA)) == []
 
 
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"instances": 8, "transit": ["10.15.0.0/23", "2001:db8:15::/119"]},
+        {"instances": 3, "subnet_length": [27, 123]},
+        {"instances": 3, "sites": [{**sites()["sites"][0], "addresses": ["10.0.66.1/32"]}, *sites()["sites"][1:]]},
+        {"instances": 3, "settings": ["balance weights auto"]},
+    ],
+)
+@pytest.mark.parametrize("edition", ["debian", "vyos"])
+def test_more_instances_come_with_another_transit(edition: str, changed: dict[str, Any]) -> None:
+    """The commit that makes the identities is one that the router takes, and keeps the remotes that it has."""
+    old = session([*fleet.site_lines(sites(), "R1", IDENTITIES, ""), "set interfaces zerotier zt1 disable"])
+    running = set_commands(old.candidate, SCHEMA)
+    new = sites(**changed)
+    wanted = fleet.introduction(fleet.own_lines(new, "R1"), new, running)
+    made = session([*running.splitlines(), *fleet.changes(wanted, new, running)])
+    if edition == "debian":
+        made = session([*running.splitlines(), *fleet.whole(wanted, new)])
+    parsed = parse_bundle("zt0", given(made)["zt0"])
+    assert check_bundle(parsed, tuple(Cpu(n, n) for n in range(8))) == []
+    before, after = (fleet.paths_of(set_commands(one.candidate, SCHEMA), "zt0") for one in (old, made))
+    assert [path for path in after if "remote" in path] == [path for path in before if "remote" in path]
+    assert set(fleet.paths_of("\n".join(fleet.own_lines(new, "R1")), "zt0")) == {path for path in after if "remote" not in path}
+    assert "set interfaces zerotier zt1 disable" in set_commands(made.candidate, SCHEMA)
+
+
+def test_a_router_without_the_bundle_gets_the_lines_of_its_own() -> None:
+    own = fleet.own_lines(sites(), "R1")
+    assert fleet.introduction(own, sites(), "set interfaces zerotier zt1 remote R2 site 2\n") == own
+
+
 def test_a_file_for_ztsh_is_all_of_the_bundle() -> None:
     assert fleet.whole(["set interfaces zerotier zt3 instances 1"], sites(bundle="zt3")) == [
         "delete interfaces zerotier zt3",

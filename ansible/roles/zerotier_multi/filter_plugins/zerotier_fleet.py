@@ -173,6 +173,16 @@ def own_lines(given: Fleet, name: str) -> list[str]:
     return lines(own_paths(fleet_of(given), name))
 
 
+def introduction(own: Sequence[str], given: Fleet, running: str) -> list[str]:
+    """All lines of the bundle from which a router makes its identities: the site's own, and the remotes that it has now.
+
+    Nothing else of what runs may stay. It can contradict the site's lines, as a second transit prefix does.
+    """
+    fleet = fleet_of(given)
+    remotes = (*_base(fleet), "remote")
+    return [*own, *lines(path for path in paths_of(running, fleet["bundle"]) if path[: len(remotes)] == remotes)]
+
+
 def introduced(identities: Mapping[str, Any], given: Fleet, name: str) -> bool:
     """Whether a site's router has an identity for each instance."""
     return len(identities["instances"]) >= site_of(fleet_of(given), name)["instances"]
@@ -203,6 +213,7 @@ class FilterModule:
     def filters(self) -> dict[str, Callable[..., object]]:
         return {
             "zerotier_multi_own_lines": own_lines,
+            "zerotier_multi_introduction": introduction,
             "zerotier_multi_introduced": introduced,
             "zerotier_multi_lines": site_lines,
             "zerotier_multi_whole": whole,
