@@ -186,6 +186,14 @@ def test_more_instances_come_with_another_transit(fleet: Fleet, edition: str, in
     assert set(fleet.play(*options)[0].values()) == {0}
 
 
+@pytest.mark.parametrize("edition", ["debian", "vyos"])
+def test_nothing_is_printed_of_the_configuration_that_is_read(fleet: Fleet, edition: str) -> None:
+    lines = ("network-id 8056c2e21c000007", "controller type zerotier-one", "controller api-key a-key-of-another")
+    fleet.routers[0].must_configure("".join(f"set interfaces zerotier zt7 {line}\n" for line in ("disable", *lines)), save=True)
+    changed, printed = fleet.play("-vvv", "--extra-vars", f"zerotier_multi_edition={edition}")
+    assert set(changed.values()) == {0} and "a-key-of-another" not in printed
+
+
 def test_what_is_wrong_in_sites_yml_is_said_before_anything_changes(fleet: Fleet) -> None:
     before = fleet.state()
     fleet.sites[0]["number"] = 2

@@ -170,6 +170,18 @@ def test_a_router_without_the_bundle_gets_the_lines_of_its_own() -> None:
     assert fleet.introduction(own, sites(), "set interfaces zerotier zt1 remote R2 site 2\n") == own
 
 
+def test_only_the_lines_of_the_bundle_are_kept() -> None:
+    mine = [f"{ZT} instances '2'", f"{ZT} description 'the first\"s'"]
+    others = [
+        "set interfaces wireguard wg0 private-key 'c2VjcmV0'",
+        "set interfaces zerotier zt01 instances '1'",
+        "set interfaces zerotier zt1",
+    ]
+    assert fleet.of_bundle("\n".join([others[0], *mine, *others[1:]]), sites()) == "\n".join(mine)
+    assert fleet.of_bundle(ZT, sites()) == ZT
+    assert fleet.of_bundle("", sites()) == ""
+
+
 def test_a_file_for_ztsh_is_all_of_the_bundle() -> None:
     assert fleet.whole(["set interfaces zerotier zt3 instances 1"], sites(bundle="zt3")) == [
         "delete interfaces zerotier zt3",

@@ -150,6 +150,12 @@ def paths_of(text: str, bundle: str) -> list[Path]:
     return [path[1:] for path in words if path[3:4] == (bundle,)]
 
 
+def of_bundle(running: str, given: Fleet) -> str:
+    """The lines of the fleet's bundle in the text of ``show configuration commands``; the rest is not the role's to keep."""
+    start = f"set interfaces zerotier {fleet_of(given)['bundle']} "
+    return "\n".join(line for line in running.splitlines() if f"{line} ".startswith(start))
+
+
 def difference(running: Sequence[Path], wanted: Sequence[Path], top: int) -> list[str]:
     """The commands from what runs to what is wanted: as few deletions as possible, then what is missing.
 
@@ -216,6 +222,7 @@ class FilterModule:
             "zerotier_multi_introduction": introduction,
             "zerotier_multi_introduced": introduced,
             "zerotier_multi_lines": site_lines,
+            "zerotier_multi_of_bundle": of_bundle,
             "zerotier_multi_whole": whole,
             "zerotier_multi_changes": changes,
         }
