@@ -50,8 +50,10 @@ def test_what_boot_refuses_is_told_without_secrets(
     where.boot_file().write_text(text(lines))
     assert program.main(["boot"]) == 1
     shown = capsys.readouterr().err
-    assert shown == f"configuration at boot: line {number}: {told}\n"
-    assert boot_warning() == f"Warning: at boot: line {number}: {told}\n"
+    first, copied = shown.splitlines()
+    assert first == f"configuration at boot: line {number}: {told}" and copied.endswith("config.boot.at-boot")
+    assert boot_warning().splitlines()[0] == f"Warning: at boot: line {number}: {told}"
+    assert SECRET not in shown + boot_warning()
     assert SECRET not in where.active_file().read_text()
 
 
