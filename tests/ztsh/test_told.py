@@ -57,6 +57,14 @@ def test_what_boot_refuses_is_told_without_secrets(
     assert SECRET not in where.active_file().read_text()
 
 
+@pytest.mark.parametrize("line", [f"api-key {SECRET} x", f'api-key "{SECRET}'])
+def test_what_cannot_be_read_is_told_without_it(places: Path, line: str, capsys: pytest.CaptureFixture[str]) -> None:
+    where.boot_file().write_text(text(f"controller {{\n{line}\n}}"))
+    assert program.main(["boot"]) == 1
+    shown = capsys.readouterr().err
+    assert "line 4: " in shown and SECRET not in shown + boot_warning()
+
+
 @pytest.mark.parametrize(("lines", "number", "told"), LINES)
 def test_the_reason_of_a_refused_text_has_no_secret(lines: str, number: int, told: str) -> None:
     """The rollback of commit-confirm writes it on all terminals. Who loads a text sees what is wrong in it, but no secret."""

@@ -78,8 +78,10 @@ def _saved(schema: Node, told: list[str], refused: list[str]) -> Config:
         return Config()
     except OSError as error:
         why = error.strerror or str(error)
-    except (UnicodeDecodeError, TextError) as error:
+    except UnicodeDecodeError as error:
         why = str(error)
+    except TextError as error:
+        why = error.told
     kept = path.with_name(f"{path.name}.unreadable")
     for revision in archive.revisions():
         try:

@@ -9,7 +9,7 @@ from pathlib import Path
 from ztsh import places
 from ztsh.activate import activate
 from ztsh.check import failed
-from ztsh.configuration import Config, read_config, running
+from ztsh.configuration import Config, read_own, running
 from ztsh.errors import Locked, SessionError
 from ztsh.lock import locked
 from ztsh.schema import Node
@@ -85,7 +85,7 @@ def revert(schema: Node) -> str:
 
 def _revert(schema: Node) -> str:
     try:
-        wanted = read_config(_before().read_text(), schema)
+        wanted = read_own(_before().read_text(), schema)
     except FileNotFoundError:
         return ""
     message = "[commit-confirm] Not confirmed: rolling back to the previous configuration now"

@@ -14,7 +14,14 @@ Comments = dict[Path, str]
 
 
 class TextError(ValueError):
-    """A text that is not a configuration; the message names the line."""
+    """A text that is not a configuration; the message names the line.
+
+    ``told`` is the message without words of the text, which may be secrets.
+    """
+
+    def __init__(self, message: str, told: str = "") -> None:
+        super().__init__(message)
+        self.told = told or message
 
 
 class Entry(NamedTuple):
@@ -52,7 +59,8 @@ def _tokens(text: str) -> Iterator[tuple[int, str, str]]:
     while at < len(text):
         match = _TOKEN.match(text, at)
         if match is None or match.lastgroup == "open":  # a quote or a comment that does not end
-            raise TextError(f"line {line}: cannot be read from here on: {text[at : at + 20]!r}")
+            told = f"line {line}: cannot be read from here on"
+            raise TextError(f"{told}: {text[at : at + 20]!r}", told)
         kind = match.lastgroup
         if kind in ("double", "single"):
             yield line, "word", _unescape(match[kind])
@@ -90,7 +98,8 @@ def parse(text: str) -> Parsed:
         else:
             if words:
                 if len(words) > 2:
-                    raise TextError(f"line {line}: more than one value in {' '.join(words)!r}; quote it")
+                    told = f"line {line}: more than one value; quote it"
+                    raise TextError(f"line {line}: more than one value in {' '.join(words)!r}; quote it", told)
                 found.paths.append(Entry((*here, *words), line, len(words) == 2))
                 if comment:
                     found.comments[*here, words[0]], comment = comment, ""
