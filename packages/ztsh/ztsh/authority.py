@@ -13,7 +13,7 @@ from typing import Any
 
 from ztsh import archive, confirm, places
 from ztsh.activate import activate, verify
-from ztsh.bootreport import boot_warning
+from ztsh.bootreport import boot_warning, is_booting
 from ztsh.changes import Changes, changed
 from ztsh.check import check, check_comment, failed
 from ztsh.configuration import Config, running
@@ -23,10 +23,6 @@ from ztsh.lock import locked
 from ztsh.rights import user_name
 from ztsh.schema import Node
 from ztsh.store import Replacement, StoreError, write
-
-
-# The boot report until all of the saved configuration has been tried.
-BOOTING = "the saved configuration is not applied yet; wait, or run: systemctl restart ztsh-boot"
 
 
 @dataclass
@@ -97,11 +93,7 @@ def commit(schema: Node, request: Request) -> str:
 
 def demand_booted() -> None:
     """Raises :class:`SessionError` while the saved configuration is not applied: what runs must not replace it."""
-    try:
-        booting = places.boot_report().read_text(errors="replace").startswith(BOOTING)
-    except OSError:
-        booting = False
-    if booting or (places.boot_file().exists() and not places.active_file().exists()):
+    if is_booting() or (places.boot_file().exists() and not places.active_file().exists()):
         reason = f"{places.boot_file()} is not applied yet and would be lost; wait, or run: systemctl restart ztsh-boot"
         raise SessionError(reason, failed("save"))
 

@@ -11,7 +11,8 @@ from pathlib import Path as File
 
 from ztsh import archive, places
 from ztsh.activate import activate
-from ztsh.authority import BOOTING, Request, archive_commit
+from ztsh.authority import Request, archive_commit
+from ztsh.bootreport import BOOTING
 from ztsh.configuration import Config, config_of, read_config, running, standing
 from ztsh.errors import SessionError
 from ztsh.lock import locked

@@ -36,7 +36,7 @@ def load(editor: Editor, words: list[str]) -> str:
     if editor.session.modified():
         return _modified("load", "loading")
     name = words[0] if words else str(places.boot_file())
-    editor.session.load(_read(name))
+    editor.session.load(read(name))
     editor.level = ()
     return f"Loading configuration from '{name}'\n{_loaded(editor, 'Load')}"
 
@@ -47,7 +47,7 @@ def merge(editor: Editor, words: list[str]) -> str:
         raise Misused
     if editor.session.modified():
         return _modified("merge", "merging")
-    editor.session.merge(_read(words[0]))
+    editor.session.merge(read(words[0]))
     editor.level = ()
     return _loaded(editor, "Merge")
 
@@ -62,7 +62,8 @@ def _loaded(editor: Editor, what: str) -> str:
     return f"{what} complete. Use 'commit' to make changes effective.\n"
 
 
-def _read(name: str) -> str:
+def read(name: str) -> str:
+    """The text of a file or a URL. Raises :class:`SessionError`."""
     if name.startswith(_URL):
         return _transfer(name, [], None)
     try:

@@ -6,6 +6,7 @@ from ztsh import archive, places
 from ztsh.configuration import Config, read_config
 from ztsh.editor import Editor
 from ztsh.errors import Misused, SessionError
+from ztsh.verbs.files import read
 from ztsh.words import is_number
 
 
@@ -29,12 +30,7 @@ def _sides(editor: Editor, words: list[str]) -> tuple[Config | None, Config | No
     if not words:
         return None, None, "working and active"
     if len(words) == 1 and "saved".startswith(words[0]):
-        try:
-            return read_config(places.boot_file().read_text(), editor.session.schema), None, "working and saved"
-        except OSError as error:
-            raise SessionError(f"{places.boot_file()} cannot be read ({error.strerror})") from None
-        except UnicodeDecodeError:
-            raise SessionError(f"{places.boot_file()} cannot be read (not a text)") from None
+        return read_config(read(str(places.boot_file())), editor.session.schema), None, "working and saved"
     if len(words) > 2 or not all(map(is_number, words)):
         raise Misused
     old = revision(editor, int(words[-1]))
