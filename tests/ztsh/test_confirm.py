@@ -53,7 +53,9 @@ def test_a_colleague_waits_and_loses_nothing(places: Path, timer: list[int]) -> 
     saved = (places / "config/config.boot").read_text()
     do(one, f"set {ZT} description bad", "commit-confirm 1")
     do(other, "set interfaces zerotier zt9")
-    for line, verb in (("commit", "Commit"), ("save", "Save")):
+    (places / "other").symlink_to(places / "config")
+    written_out = [(f"save {places}/{name}/config.boot", "Save") for name in ("config", "other")]
+    for line, verb in (("commit", "Commit"), ("save", "Save"), *written_out):
         with pytest.raises(SessionError) as refused:
             do(other, line)
         assert str(refused.value) == f"A commit-confirm is pending; confirm it, or wait until it is rolled back\n{verb} failed"

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from tests.configuration import SCHEMA
 from ztsh import access
+from ztsh.__main__ import main
 from ztsh.confmode import ConfMode
 from ztsh.errors import SessionError
 from ztsh.session import Session
@@ -123,6 +124,12 @@ def test_the_shell_waits_for_the_authority_and_says_so(places: Path, monkeypatch
         access.ask(SCHEMA, "commit", isolated=True)
     with pytest.raises(KeyboardInterrupt):
         os.kill(os.getpid(), signal.SIGINT)
+
+
+def test_a_script_that_is_interrupted_has_no_traceback(places: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    (places / "lines").write_text(f"set {ZT} description press\ncommit\nset {ZT} description later\ncommit\n")
+    assert main(["script", str(places / "lines")]) == 130
+    assert capfd.readouterr().err == "" and now() == [f"set {ZT} description 'press'"]
 
 
 def test_the_authority_has_no_terminal_that_could_hang_up(places: Path, monkeypatch: pytest.MonkeyPatch) -> None:

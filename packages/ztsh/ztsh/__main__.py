@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from collections.abc import Callable, Sequence
 
@@ -145,6 +146,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # nothing more can be said
         return 1
+    except KeyboardInterrupt:
+        return 128 + signal.SIGINT  # as shells say it
     except (SessionError, SchemaError, StoreError) as error:
         print(f"ztsh: {error}", file=sys.stderr)
         return 1

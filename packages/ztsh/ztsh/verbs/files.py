@@ -20,13 +20,18 @@ def save(editor: Editor, words: list[str]) -> str:
     warning = ""
     if editor.session.modified():
         warning = "Warning: you have uncommitted changes that will not be saved.\n\n"
-    if not words:
+    if not words or _is_boot_file(words[0]):
         access.ask(editor.session.schema, "save", isolated=editor.isolated)
         editor.unsaved = False
     else:
         _write(words[0], editor.session.running.saved_text(editor.session.schema))
     editor.level = ()
     return f"{warning}Saving configuration to '{words[0] if words else places.boot_file()}'...\nDone\n"
+
+
+def _is_boot_file(name: str) -> bool:
+    """Whether a name means the file of the next boot, which is not written while a commit waits to be confirmed."""
+    return not name.startswith(_URL) and os.path.realpath(name) == os.path.realpath(places.boot_file())
 
 
 def load(editor: Editor, words: list[str]) -> str:
