@@ -1,4 +1,4 @@
-"""The way to an instance's API: the socket in its home where it has one, else TCP on loopback.
+"""The way to an instance's API: its socket where it has one, else TCP on loopback.
 
 The socket is root's, needs no token, and nobody else can take its places. zerotier-one has TCP alone.
 """
@@ -8,7 +8,9 @@ from __future__ import annotations
 import socket
 from pathlib import Path
 
-SOCKET = "api.sock"  # in the home; packages/ztnode/src/door.h
+from zerotier_multi import names
+
+SOCKET = "api.sock"  # packages/ztnode/src/home.c
 _KIND = socket.SOCK_STREAM | socket.SOCK_CLOEXEC
 
 
@@ -34,7 +36,16 @@ def begin(home: Path, port: int) -> socket.socket:
 
 
 def _at_socket(home: Path, timeout: float) -> socket.socket:
-    path = str(home / SOCKET)
+    if home.parent.parent == names.HOME_ROOT:
+        try:
+            return _at(names.instance_run_dir(home.parent.name, int(home.name)) / SOCKET, timeout)
+        except FileNotFoundError:
+            pass  # zerotier-one, or an older ztnode that an upgrade has left running
+    return _at(home / SOCKET, timeout)
+
+
+def _at(where: Path, timeout: float) -> socket.socket:
+    path = str(where)
     if len(path.encode()) > 107:  # sockaddr_un; then the engine has none either
         raise FileNotFoundError(path)
     connection = socket.socket(socket.AF_UNIX, _KIND)
@@ -48,7 +59,7 @@ def _at_socket(home: Path, timeout: float) -> socket.socket:
 
 
 def headers(home: Path, connection: socket.socket) -> dict[str, str]:
-    """What a question over this connection has to bring: the token, where it is not the socket in the home.
+    """What a question over this connection has to bring: the token, where it is not the socket.
 
     To be asked for when the other end is known to be root's. Raises OSError, or ValueError for a broken token.
     """

@@ -17,6 +17,7 @@ STATUS_SOCKET = RUN_DIR / "pathd.sock"  # everybody's, for the status alone
 CONTROL_SOCKET = RUN_DIR / "pathd" / "control.sock"  # root's; its directory is too
 STATE_FILE = RUN_DIR / "pathd" / "state.json"
 METRICS_FILE = RUN_DIR / "metrics.prom"
+INSTANCE_RUN_ROOT = RUN_DIR / "instances"  # a directory for each instance; RuntimeDirectory= in zerotier-multi@.service
 HOME_ROOT = Path("/config/zerotier-multi")
 HOOK_DIR = HOME_ROOT / "hooks"
 UNIT_DROPIN_ROOT = Path("/run/systemd/system")
@@ -85,6 +86,11 @@ def controller_key(bundle: str) -> Path:
 def home(bundle: str, instance: int) -> Path:
     """Home of an instance; identities in it survive everything but an explicit reset."""
     return HOME_ROOT / bundle / str(instance)
+
+
+def instance_run_dir(bundle: str, instance: int) -> Path:
+    """What systemd makes for a running instance, for root alone."""
+    return INSTANCE_RUN_ROOT / f"{bundle}-{instance}"
 
 
 def nexthop_id(bundle: str, family: int, site: int, instance: int) -> int:

@@ -13,6 +13,7 @@ import pytest
 from tests.attack.conftest import INSTANCES
 from tests.attack.settings import Attack
 from tests.lab.conftest import ENGINE
+from zerotier_multi import names
 
 from lab import Router
 from lab.scenario import IDENTITY, processes, show_identity, status, wait_paths
@@ -162,7 +163,7 @@ def test_a_user_who_takes_the_port_of_an_instance_that_died(router: Router, kind
         if OURS and kind == "tcp":  # it works on without
             router.wait(lambda: shown(router)["instances"][0]["state"] == "up", timeout=20, what="the instance")
             assert processes(router)[1] != before[1]
-            said = f"TCP port {PORTS[0]} is taken by another program of user nobody; until it is free, the API is available only at api.sock in the home"
+            said = f"TCP port {PORTS[0]} is taken by another program of user nobody; until it is free, the API is available only at {names.instance_run_dir('zt0', 1)}/api.sock"
             assert said in router.journal("zerotier-multi@zt0-1")
         else:
             router.wait(

@@ -107,6 +107,20 @@ def test_the_socket_is_root_s_and_needs_no_token(node: Node) -> None:
     assert node.stop() == 0 and not where.exists()
 
 
+def test_the_socket_of_a_service_is_not_in_the_home(node: Node, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """One that an older version has left there goes, and nothing else of its name."""
+    left = node.home / "api.sock"
+    with socket.socket(socket.AF_UNIX) as old:
+        old.bind(str(left))
+    monkeypatch.setenv("RUNTIME_DIRECTORY", str(tmp_path))
+    node.start()
+    assert (tmp_path / "api.sock").is_socket() and not left.exists()
+    assert node.stop() == 0 and not (tmp_path / "api.sock").exists()
+    left.write_text("mine\n")
+    node.start()
+    assert left.read_text() == "mine\n"
+
+
 def test_a_socket_that_a_killed_process_has_left_is_replaced(node: Node) -> None:
     node.start()
     assert node.process
@@ -162,7 +176,7 @@ def test_somebody_on_the_tcp_port_is_named_and_does_not_hold_the_node_down(
     thief = program(NOBODY, listen)
     node.start(answer=False)
     log = Path(node.home.parent / "home.log")
-    wait(lambda: "only at api.sock in the home" in log.read_text(), timeout=15, what="a line about the port")
+    wait(lambda: f"only at {node.home}/api.sock" in log.read_text(), timeout=15, what="a line about the port")
     assert f"TCP port {PORT} is taken by python3 (pid {thief.pid}) of user nobody; until it is free" in log.read_text()
     assert at_socket(node) == b"HTTP/1.1 200 OK"
     thief.kill()

@@ -188,7 +188,7 @@ def test_a_moon_adds_a_root(routers: list[Router], r1: Router) -> None:
     moon = base64.b64encode(head + b"\1" + root.wire + b"\1" + endpoint + bytes(2)).decode()
 
     def peers() -> dict[str, tuple[str, int]]:
-        asked = ["curl", "-s", "--unix-socket", f"{home}/api.sock", "http://localhost/peer"]
+        asked = ["curl", "-s", "--unix-socket", f"{names.instance_run_dir('zt1', 1)}/api.sock", "http://localhost/peer"]
         found = r1.wait(lambda: r1.json(asked, check=False), what="an answer of the instance")
         return {peer["address"]: (peer["role"], len([path for path in peer["paths"] if path["active"]])) for peer in found}
 
@@ -197,5 +197,7 @@ def test_a_moon_adds_a_root(routers: list[Router], r1: Router) -> None:
     r1.wait(lambda: peers().get(root.address) == ("MOON", 1), what="a path to the root of the moon")
     text = r1.run(["/usr/libexec/vyos/op_mode/zerotier.py", "show_bundle", "--bundle", "zt1"]).stdout
     assert f"{int(root.address, 16):016x}" in text
+    others = r1.run(["find", str(names.HOME_ROOT), "!", "-type", "f", "!", "-type", "d"]).stdout
+    assert others == "", "what moves or copies /config cannot do so with a socket"
     r1.must_configure("delete interfaces zerotier zt1 moon")
     r1.wait(lambda: root.address not in peers(), what="no such root any more")

@@ -11,7 +11,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from zerotier_multi import listener
+from zerotier_multi import listener, names
 from zerotier_multi.listener import ESTABLISHED, LISTENING, Sock, crowd, is_root_at, look, others, rows
 from zerotier_multi.ztapi import ApiError, ZeroTierApi
 
@@ -103,11 +103,18 @@ def test_an_instance_of_root_is_asked(tmp_path: Path) -> None:
         thread.join()
 
 
-def test_the_socket_in_the_home_is_taken_first_and_gets_no_token(tmp_path: Path) -> None:
-    (tmp_path / "authtoken.secret").write_text("the token")
+@pytest.mark.parametrize("where", ["homes/zt0/2", "run/zt0-2"])
+def test_the_socket_is_taken_first_and_gets_no_token(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: str) -> None:
+    """Of a service, or in the home: an older ztnode that an upgrade has left running has it there."""
+    monkeypatch.setattr(names, "HOME_ROOT", tmp_path / "homes")
+    monkeypatch.setattr(names, "INSTANCE_RUN_ROOT", tmp_path / "run")
+    home = names.home("zt0", 2)
+    for made in (home, tmp_path / where):
+        made.mkdir(parents=True, exist_ok=True)
+    (home / "authtoken.secret").write_text("the token")
     said = []
     with socket.socket(socket.AF_UNIX) as server:
-        server.bind(str(tmp_path / "api.sock"))
+        server.bind(str(tmp_path / where / "api.sock"))
         server.listen()
 
         def answer() -> None:
@@ -118,12 +125,12 @@ def test_the_socket_in_the_home_is_taken_first_and_gets_no_token(tmp_path: Path)
 
         thread = threading.Thread(target=answer)
         thread.start()
-        assert ZeroTierApi(tmp_path, 1).status() == {"online": 1}
+        assert ZeroTierApi(home, 1).status() == {"online": 1}
         thread.join()
     assert b"GET /status" in said[0] and b"X-ZT1-Auth" not in said[0]
     # One that a killed process has left is no way in.
     with pytest.raises(ApiError, match="the instance on port 1 does not answer"):
-        ZeroTierApi(tmp_path, 1).status()
+        ZeroTierApi(home, 1).status()
 
 
 SWAP = """

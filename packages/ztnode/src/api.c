@@ -1,6 +1,7 @@
 #include "api.h"
 
 #include "door.h"
+#include "home.h"
 #include "io.h"
 #include "offloads.h"
 #include "shortcut.h"
@@ -242,7 +243,9 @@ struct api *api_start(struct node *node, const char *home, const char *token) {
 	api->node = node;
 	snprintf(api->token, sizeof api->token, "%s", token);
 	ZT_version(&core_version[0], &core_version[1], &core_version[2]);
-	api->doors = doors_open(home, node_port(node), on_request, on_end, api);
+	char path[HOME_MAX + 32];
+	home_socket(home, path);
+	api->doors = doors_open(path, node_port(node), on_request, on_end, api);
 	if (api->doors) return api;
 	explicit_bzero(api->token, sizeof api->token);
 	free(api);

@@ -1,7 +1,6 @@
 #include "door.h"
 
 #include "caller.h"
-#include "home.h"
 #include "util.h"
 
 #include <errno.h>
@@ -243,12 +242,10 @@ static void *keep(void *argument) {
 
 /* -- all of them */
 
-static bool open_local(struct door *door, const char *home) {
+static bool open_local(struct door *door, const char *path) {
 	struct sockaddr_un *address = &door->address.local;
 	address->sun_family = AF_UNIX;
 	door->length = sizeof *address;
-	char path[HOME_MAX + 32];
-	snprintf(path, sizeof path, "%s/%s", home, DOOR_SOCKET);
 	errno = ENAMETOOLONG;
 	if (strlen(path) < sizeof address->sun_path) {
 		strcpy(address->sun_path, path);
@@ -278,11 +275,15 @@ static bool open_tcp(struct doors *doors, bool alone) {
 		door->waits = errno == EADDRINUSE; /* else there is no such loopback here */
 		taken |= door->waits;
 	}
-	if (taken) say_taken(doors, "until it is free, the API is available only at " DOOR_SOCKET " in the home");
+	if (taken) {
+		char rest[sizeof doors->door[0].address.local.sun_path + 64];
+		snprintf(rest, sizeof rest, "until it is free, the API is available only at %s", doors->door[0].address.local.sun_path);
+		say_taken(doors, rest);
+	}
 	return true;
 }
 
-struct doors *doors_open(const char *home, unsigned int port, MHD_AccessHandlerCallback on_request,
+struct doors *doors_open(const char *path, unsigned int port, MHD_AccessHandlerCallback on_request,
                          MHD_RequestCompletedCallback on_end, void *context) {
 	struct doors *doors = calloc(1, sizeof *doors);
 	if (!doors) return NULL;
@@ -300,7 +301,7 @@ struct doors *doors_open(const char *home, unsigned int port, MHD_AccessHandlerC
 		doors->door[i].all = doors;
 		doors->door[i].netlink = -1;
 	}
-	bool local = open_local(&doors->door[0], home);
+	bool local = open_local(&doors->door[0], path);
 	doors->stop = !open_tcp(doors, !local);
 	bool kept = !doors->stop && pthread_create(&doors->keeper, NULL, keep, doors) == 0;
 	if (kept) return doors;

@@ -101,6 +101,16 @@ static void write_number(const char *home, const char *name, long number) {
 	write_file(path, text, strlen(text), 0644);
 }
 
+void home_socket(const char *home, char path[HOME_MAX + 32]) {
+	const char *service = getenv("RUNTIME_DIRECTORY"); /* systemd.exec(5); several are separated by colons */
+	bool elsewhere = service && *service == '/' && !strchr(service, ':') && strlen(service) < HOME_MAX;
+	struct stat info;
+	snprintf(path, HOME_MAX + 32, "%s/api.sock", home);
+	if (!elsewhere) return;
+	if (lstat(path, &info) == 0 && S_ISSOCK(info.st_mode)) unlink(path);
+	snprintf(path, HOME_MAX + 32, "%s/api.sock", service);
+}
+
 void home_tell(const char *home, unsigned int port) {
 	write_number(home, "zerotier-one.port", port);
 	write_number(home, "zerotier-one.pid", getpid());

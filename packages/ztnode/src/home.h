@@ -16,6 +16,10 @@ int home_open(const char *home);
 bool home_token(const char *home, char token[TOKEN_MAX]);
 /* Whether its identity is sound or absent; false with a line said. */
 bool home_identity_sound(const char *home);
+/* Where the local API listens: in the directory that systemd has made for the service, or in the home where there is none.
+ * A home lies among files that are copied and moved (VyOS: "encryption enable", "install image"), which a socket is not; so
+ * one that an older version has left there is removed. */
+void home_socket(const char *home, char path[HOME_MAX + 32]);
 /* Write port and process number for those who look for them there. */
 void home_tell(const char *home, unsigned int port);
 /* Call for every record `folder`/<16 hex digits>.`ending`. */
