@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import re
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -45,6 +47,7 @@ def test_everything_is_where_vyos_looks_for_it(vyos_1x: Make) -> None:
         "python/zerotier_multi/pathd/daemon.py",
         "python/zerotier_multi/interfaces_zerotier.xml.in",
         "python/vyos/ifconfig/zerotier.py",
+        "data/config-mode-dependencies/zerotier-multi.json",
         "smoketest/scripts/cli/test_interfaces_zerotier.py",
     ):
         assert (tree / path).is_file(), path
@@ -56,6 +59,17 @@ def test_everything_is_where_vyos_looks_for_it(vyos_1x: Make) -> None:
     control = (tree / "debian/control").read_text()
     assert control.startswith("Source: vyos-1x\n\nPackage: vyos-1x\nConflicts: zerotier-multi\n")
     assert control.count("Depends:\n  python3-systemd,\n  dialog,\n") == control.count("python3-systemd") == 1
+
+
+def test_qos_knows_the_section_of_bundles(vyos_1x: Make) -> None:
+    """It looks there for each device of a section that has a mirror or a redirect, and stumbles over one that is not there."""
+    tree = vyos_1x("tree")
+    lay(tree)
+    sections = re.findall(r"'section': '(.+)'", (tree / "python/vyos/ifconfig/zerotier.py").read_text())
+    dependencies = json.loads((tree / "data/config-mode-dependencies/zerotier-multi.json").read_text())
+    # The mirrors are nftables', which qos leaves alone, so nothing has to be committed again.
+    assert sections == ["zerotier"]
+    assert dependencies == {"qos": {section: [] for section in sections}}
 
 
 def test_repeatable_to_the_byte(vyos_1x: Make) -> None:

@@ -8,6 +8,9 @@ class ZeroTierIf(Interface):
     """Made and removed by zerotier-pathd. Its ``iftype`` is none, so VyOS reads it and never creates it.
 
     The TAPs of the instances (ztNpK) match no prefix and so are no interfaces of the configuration.
+
+    VyOS's qos looks up by section what has to be committed again after it, for each device with a mirror or a redirect.
+    That is in data/config-mode-dependencies, and nothing for this section: what zerotier-pathd has in nftables stays.
     """
 
     iftype = None
