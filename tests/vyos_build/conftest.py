@@ -13,12 +13,25 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 sys.path.insert(0, str(ROOT / "vyos-build"))
 
 NAMES = "(veth|wlan|wwan)"
+STRIP_PRIVATE = """\
+import re, sys
+if __name__ == "__main__":
+    rules = [
+        # Strip WireGuard private-key
+        (True, re.compile(r'private-key \\S+'), 'private-key xxxxxx'),
+    ]
+    for line in sys.stdin:
+        for condition, regexp, subst in rules:
+            line = regexp.sub(subst, line)
+        print(line, end='')
+"""
 # As little of vyos-1x as the edits need.
 VYOS_1X = {
     "python/vyos/ifconfig/__init__.py": "from vyos.ifconfig.wwan import WWANIf\nfrom vyos.ifconfig.sstpc import SSTPCIf\n",
     "interface-definitions/include/constraint/interface-name.xml.i": f"<regex>{NAMES}[0-9]+|lo</regex>\n",
     "interface-definitions/include/constraint/interface-name-with-wildcard.xml.i": f"<regex>{NAMES}(.+)?</regex>\n",
     "interface-definitions/xml-component-version.xml.in": "<interfaceDefinition>\n  #include <include/version/webproxy-version.xml.i>\n</interfaceDefinition>\n",
+    "src/helpers/strip-private.py": STRIP_PRIVATE,
     "python/setup.py": "setup(\n    packages = packages('vyos'),\n)\n",
     "debian/control": "Source: vyos-1x\n\nPackage: vyos-1x\nArchitecture: amd64\nDepends:\n  dialog,\n\n"
     "Package: vyos-1x-smoketest\nDepends:\n  vyos-1x\n",

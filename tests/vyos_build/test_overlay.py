@@ -6,6 +6,7 @@ import json
 import os
 import re
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -70,6 +71,29 @@ def test_qos_knows_the_section_of_bundles(vyos_1x: Make) -> None:
     # The mirrors are nftables', which qos leaves alone, so nothing has to be committed again.
     assert sections == ["zerotier"]
     assert dependencies == {"qos": {section: [] for section in sections}}
+
+
+def test_strip_private_hides_the_key_of_a_controller(vyos_1x: Make) -> None:
+    tree = vyos_1x("tree")
+    lay(tree)
+    given = """\
+interfaces {
+    zerotier zt0 {
+        controller {
+            api-key K3Y
+            type ztnet
+        }
+    }
+}
+set interfaces zerotier zt0 controller api-key 'K3Y{'
+set interfaces wireguard wg0 private-key 'K3Y='
+"""
+    command = [sys.executable, tree / "src/helpers/strip-private.py"]
+    told = subprocess.run(command, input=given, capture_output=True, text=True, check=True).stdout
+    assert "K3Y" not in told
+    assert told.count("xxxxxx") == 3
+    assert told.splitlines()[:3] == given.splitlines()[:3]
+    assert len(told.splitlines()) == len(given.splitlines())
 
 
 def test_repeatable_to_the_byte(vyos_1x: Make) -> None:

@@ -51,6 +51,13 @@ EDITS = (
     _interface_name("interface-name.xml.i"),
     _interface_name("interface-name-with-wildcard.xml.i"),
     Edit(
+        path="src/helpers/strip-private.py",
+        reason="'strip-private' hides the API key of a controller",
+        anchor=r"^( +)# Strip WireGuard private-key$",
+        replacement=r"\1# Strip API keys of ZeroTier controllers\n"
+        r"\1(True, re.compile(r'api-key \\S+'), 'api-key xxxxxx'),\n\g<0>",
+    ),
+    Edit(
         path="interface-definitions/xml-component-version.xml.in",
         reason="saved configurations carry the version of our syntax, for migrations to come",
         anchor=r"^  #include <include/version/webproxy-version\.xml\.i>$",
