@@ -25,6 +25,23 @@ if __name__ == "__main__":
             line = regexp.sub(subst, line)
         print(line, end='')
 """
+STRIP_CONFIG = """\
+def __anonymize_password(v):
+    return "<PASSWORD REDACTED>"
+
+def __anonymize_key(v):
+    return "<KEY DATA REDACTED>"
+
+def __prepare_secret_paths(config_tree, secret_paths):
+    return secret_paths
+
+def strip_config_tree(config_tree):
+    for sp in __prepare_secret_paths(config_tree, []):
+        for node in config_tree.list_nodes(sp["base_path"]) if config_tree.exists(sp["base_path"]) else ():
+            path = sp["base_path"] + [node] + sp["secret_path"]
+            if config_tree.exists(path):
+                config_tree.set(path, value=sp["func"](config_tree.return_value(path)))
+"""
 # As little of vyos-1x as the edits need.
 VYOS_1X = {
     "python/vyos/ifconfig/__init__.py": "from vyos.ifconfig.wwan import WWANIf\nfrom vyos.ifconfig.sstpc import SSTPCIf\n",
@@ -32,6 +49,7 @@ VYOS_1X = {
     "interface-definitions/include/constraint/interface-name-with-wildcard.xml.i": f"<regex>{NAMES}(.+)?</regex>\n",
     "interface-definitions/xml-component-version.xml.in": "<interfaceDefinition>\n  #include <include/version/webproxy-version.xml.i>\n</interfaceDefinition>\n",
     "src/helpers/strip-private.py": STRIP_PRIVATE,
+    "python/vyos/utils/strip_config.py": STRIP_CONFIG,
     "python/setup.py": "setup(\n    packages = packages('vyos'),\n)\n",
     "debian/control": "Source: vyos-1x\n\nPackage: vyos-1x\nArchitecture: amd64\nDepends:\n  dialog,\n\n"
     "Package: vyos-1x-smoketest\nDepends:\n  vyos-1x\n",

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import re
+import runpy
 import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from builder import overlay
@@ -94,6 +97,55 @@ set interfaces wireguard wg0 private-key 'K3Y='
     assert told.count("xxxxxx") == 3
     assert told.splitlines()[:3] == given.splitlines()[:3]
     assert len(told.splitlines()) == len(given.splitlines())
+
+
+class Configuration:
+    """As VyOS's own: asked by path. Values are the last nodes."""
+
+    def __init__(self, tree: dict[str, Any]) -> None:
+        self.tree = tree
+
+    def _at(self, path: list[str]) -> Any:
+        return functools.reduce(lambda node, word: node[word], path, self.tree)
+
+    def exists(self, path: list[str]) -> bool:
+        try:
+            return self._at(path) is not None
+        except (KeyError, TypeError):
+            return False
+
+    def list_nodes(self, path: list[str]) -> list[str]:
+        return list(self._at(path))
+
+    def return_value(self, path: list[str]) -> str:
+        value = self._at(path)
+        assert isinstance(value, str)
+        return value
+
+    def set(self, path: list[str], value: str) -> None:
+        self._at(path[:-1])[path[-1]] = value
+
+
+def test_an_archive_for_support_has_no_secret(vyos_1x: Make) -> None:
+    tree = vyos_1x("tree")
+    lay(tree)
+    strip = runpy.run_path(str(tree / "python/vyos/utils/strip_config.py"))["strip_config_tree"]
+    of_one = {"instance": {"1": {"identity": {"secret": "S3CRET"}}, "3": {"identity": {"secret": "S3CRET"}}, "2": {"cpu": "1"}}}
+    controller = {"controller": {"api-key": "S3CRET", "type": "ztnet"}}
+    configuration = Configuration({"interfaces": {"zerotier": {"zt0": of_one | controller, "zt1": {"instances": "2"}}}})
+    strip(configuration)
+    assert configuration.tree["interfaces"]["zerotier"] == {
+        "zt0": {
+            "instance": {
+                "1": {"identity": {"secret": "<KEY DATA REDACTED>"}},
+                "3": {"identity": {"secret": "<KEY DATA REDACTED>"}},
+                "2": {"cpu": "1"},
+            },
+            "controller": {"api-key": "<PASSWORD REDACTED>", "type": "ztnet"},
+        },
+        "zt1": {"instances": "2"},
+    }
+    strip(Configuration({"interfaces": {}}))
 
 
 def test_repeatable_to_the_byte(vyos_1x: Make) -> None:

@@ -32,6 +32,20 @@ FOLDERS = (
 )
 
 
+_REDACTED = """\
+    # Fixup for ZeroTier: API keys of controllers, and secret identities, which are nested under instances
+    zerotier_base_path = ["interfaces", "zerotier"]
+    zerotier_paths = [{"base_path": zerotier_base_path, "secret_path": ["controller", "api-key"], "func": __anonymize_password}]
+    if config_tree.exists(zerotier_base_path):
+        for z in config_tree.list_nodes(zerotier_base_path):
+            identity = {"base_path": zerotier_base_path + [z, "instance"], "secret_path": ["identity", "secret"], "func": __anonymize_key}
+            zerotier_paths.append(identity)
+
+    secret_paths = secret_paths + zerotier_paths
+
+"""
+
+
 def _interface_name(name: str) -> Edit:
     return Edit(
         path=f"interface-definitions/include/constraint/{name}",
@@ -56,6 +70,12 @@ EDITS = (
         anchor=r"^( +)# Strip WireGuard private-key$",
         replacement=r"\1# Strip API keys of ZeroTier controllers\n"
         r"\1(True, re.compile(r'api-key \\S+'), 'api-key xxxxxx'),\n\g<0>",
+    ),
+    Edit(
+        path="python/vyos/utils/strip_config.py",
+        reason="'generate tech-support archive' has no API key and no secret identity in it",
+        anchor=r"^    return secret_paths$",
+        replacement=_REDACTED + r"\g<0>",
     ),
     Edit(
         path="interface-definitions/xml-component-version.xml.in",
