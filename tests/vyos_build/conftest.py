@@ -42,6 +42,18 @@ def strip_config_tree(config_tree):
             if config_tree.exists(path):
                 config_tree.set(path, value=sp["func"](config_tree.return_value(path)))
 """
+CONFIGDICT = """\
+def is_mirror_intf(conf, interface):
+    found = None
+    base = ['interfaces']
+    for dir in ['ingress', 'egress']:
+        for iftype in conf.list_nodes(base):
+            iftype_base = base + [iftype]
+            for intf in conf.list_nodes(iftype_base):
+                if conf.exists(iftype_base + [intf, 'mirror', dir, interface]):
+                    found = {intf: {}}
+    return found
+"""
 # As little of vyos-1x as the edits need.
 VYOS_1X = {
     "python/vyos/ifconfig/__init__.py": "from vyos.ifconfig.wwan import WWANIf\nfrom vyos.ifconfig.sstpc import SSTPCIf\n",
@@ -50,6 +62,7 @@ VYOS_1X = {
     "interface-definitions/xml-component-version.xml.in": "<interfaceDefinition>\n  #include <include/version/webproxy-version.xml.i>\n</interfaceDefinition>\n",
     "src/helpers/strip-private.py": STRIP_PRIVATE,
     "python/vyos/utils/strip_config.py": STRIP_CONFIG,
+    "python/vyos/configdict.py": CONFIGDICT,
     "python/setup.py": "setup(\n    packages = packages('vyos'),\n)\n",
     "debian/control": "Source: vyos-1x\n\nPackage: vyos-1x\nArchitecture: amd64\nDepends:\n  dialog,\n\n"
     "Package: vyos-1x-smoketest\nDepends:\n  vyos-1x\n",

@@ -148,6 +148,18 @@ def test_an_archive_for_support_has_no_secret(vyos_1x: Make) -> None:
     strip(Configuration({"interfaces": {}}))
 
 
+@pytest.mark.parametrize("direction", ["ingress", "egress"])
+def test_a_mirror_of_a_bundle_is_none_of_vyos(vyos_1x: Make, direction: str) -> None:
+    tree = vyos_1x("tree")
+    lay(tree)
+    is_mirror_intf = runpy.run_path(str(tree / "python/vyos/configdict.py"))["is_mirror_intf"]
+    mirror = {"mirror": {direction: {"eth3": {}}}}
+    of_bundle = {"ethernet": {"eth0": {}, "eth3": {}}, "zerotier": {"zt0": mirror}}
+    assert is_mirror_intf(Configuration({"interfaces": of_bundle}), "eth3") is None
+    both = {"ethernet": {"eth0": mirror, "eth3": {}}, "zerotier": {"zt0": mirror}}
+    assert is_mirror_intf(Configuration({"interfaces": both}), "eth3") == {"eth0": {}}
+
+
 def test_repeatable_to_the_byte(vyos_1x: Make) -> None:
     first, second = vyos_1x("first"), vyos_1x("second")
     lay(first)

@@ -78,6 +78,12 @@ EDITS = (
         replacement=_REDACTED + r"\g<0>",
     ),
     Edit(
+        path="python/vyos/configdict.py",
+        reason="VyOS sets up no mirror of a bundle by tc beside the one of zerotier-pathd",
+        anchor=r"^( +)iftype_base = base \+ \[iftype\]$",
+        replacement=r"\1if iftype == 'zerotier':\n\1    continue # zerotier-pathd makes these mirrors\n\g<0>",
+    ),
+    Edit(
         path="interface-definitions/xml-component-version.xml.in",
         reason="saved configurations carry the version of our syntax, for migrations to come",
         anchor=r"^  #include <include/version/webproxy-version\.xml\.i>$",
