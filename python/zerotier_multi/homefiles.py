@@ -25,11 +25,12 @@ from zerotier_multi.planet import (
 from zerotier_multi.settings import without_live
 from zerotier_multi.values import endpoint
 
-# Says that the planet in a home comes from the configuration, and so has to go when that has none any more. A planet
-# without it was put there by hand, or is what the core keeps of the public roots.
+# Say which planet and moons of a home come from the configuration, and so have to go when that has them no more: for each a
+# line with its file and the SHA-256 of what is configured. Others were put there by hand, or are what the core keeps of the
+# public roots.
 PLANET_MARK = "planet.configured"
-# The same of moons: the names of those that come from the configuration, a line each.
 MOON_MARK = "moons.configured"
+_CHANGING = "-"  # in place of the digest, until the file is there
 
 
 @dataclass(frozen=True)
@@ -118,11 +119,11 @@ def home_files(
     else:
         if plan.planet:
             given = base64.b64decode(plan.planet)
-            have[PLANET_MARK] = hashlib.sha256(given).hexdigest().encode() + b"\n"
+            have[PLANET_MARK] = _mark({"planet": given})
             have["planet"] = given
         if plan.moons:
             moons = {world.moon_file(moon): moon for moon in map(base64.b64decode, plan.moons)}
-            have[MOON_MARK] = "".join(f"{name}\n" for name in sorted(moons)).encode()
+            have[MOON_MARK] = _mark(moons)
             have |= moons
         for network in instance.joined:  # an empty file joins; what the controller sends is kept in it
             create[f"networks.d/{network.network_id}.conf"] = b""
@@ -146,7 +147,43 @@ def is_leftover(relative: str, content: bytes, wanted: HomeFiles, configured: Co
     return relative in (PLANET_MARK, MOON_MARK) or (relative == "planet" and (relative in configured or is_our_planet(content)))
 
 
-def is_kept(relative: str, present: bytes, wanted: HomeFiles) -> bool:
-    """Whether a file that differs stays: a configured planet or moon that the core has got an update of."""
+def is_kept(relative: str, present: bytes, wanted: HomeFiles, marked: Mapping[str, str]) -> bool:
+    """Whether a file that differs stays: an update that the core has got of a configured planet or moon.
+
+    ``marked`` is what the marks in the home say. What came after the configured file itself was there has passed the core;
+    a file that was there before, such as the public planet, may be later too. Marks of an earlier version do not tell, so
+    there the signature decides.
+    """
     mark = PLANET_MARK if relative == "planet" else MOON_MARK if relative.startswith("moons.d/") else None
-    return mark in wanted.have and world.is_newer(present, wanted.have[relative])
+    if mark not in wanted.have or relative not in marked or not world.is_newer(present, wanted.have[relative]):
+        return False
+    digest = marked[relative]
+    return digest == _digest(wanted.have[relative]) if digest else world.is_signed(present, wanted.have[relative])
+
+
+def read_mark(text: str) -> Mapping[str, str]:
+    """Digests of a mark by file; an earlier version wrote the digest of a planet alone, and the names of moons alone."""
+    lines = (line.partition(" ") for line in text.splitlines() if line)
+    return {name if name.startswith("moons.d/") else "planet": digest for name, _space, digest in lines}
+
+
+def unsettled(name: str, wanted: HomeFiles, marked: Mapping[str, str], due: Collection[str]) -> bytes | None:
+    """What a mark says while its files are written; None where none of them becomes another one.
+
+    A power cut then leaves no file that passes for an update of another one.
+    """
+    given = read_mark(wanted.have[name].decode())
+    changing = {file for file, digest in given.items() if file in due and marked.get(file) != digest}
+    return _lines({file: _CHANGING if file in changing else digest for file, digest in given.items()}) if changing else None
+
+
+def _mark(worlds: Mapping[str, bytes]) -> bytes:
+    return _lines({name: _digest(content) for name, content in worlds.items()})
+
+
+def _lines(digests: Mapping[str, str]) -> bytes:
+    return "".join(f"{name} {digest}\n" for name, digest in sorted(digests.items())).encode()
+
+
+def _digest(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()

@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 import stat
 import tempfile
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from zerotier_multi.files import clear_unfinished, write_atomic
-from zerotier_multi.homefiles import MOON_MARK, PLANET_MARK, HomeFiles, is_kept, is_leftover
+from zerotier_multi.homefiles import MOON_MARK, PLANET_MARK, HomeFiles, is_kept, is_leftover, read_mark, unsettled
 from zerotier_multi.identity import PublicIdentity, secret_is_sound
 from zerotier_multi.listener import user_name
 from zerotier_multi.units import LOCK
@@ -147,7 +147,12 @@ def sync_home(home: Path, wanted: HomeFiles) -> HomeChange:
     removed = [path for path in _candidates(home) if _is_leftover(home, path, wanted, configured)]
     for path in removed:
         path.unlink()
-    due = {name: content for name, content in wanted.have.items() if not _is_kept(home, name, wanted)}
+    due = {name: content for name, content in wanted.have.items() if not _is_kept(home, name, wanted, configured)}
+    marks = [name for name in (PLANET_MARK, MOON_MARK) if name in due]
+    for mark in marks:
+        if ahead := unsettled(mark, wanted, configured, due):
+            write_atomic(home / mark, ahead, 0o600)
+    due |= {mark: due.pop(mark) for mark in marks}  # last
     written = [name for name, content in due.items() if write_atomic(home / name, content, 0o600)]
     for name, content in wanted.create.items():
         if not (home / name).exists():
@@ -156,10 +161,12 @@ def sync_home(home: Path, wanted: HomeFiles) -> HomeChange:
     return HomeChange(tuple(written), tuple(str(path.relative_to(home)) for path in removed))
 
 
-def configured_files(home: Path) -> frozenset[str]:
-    """The planet and the moons of a home that come from the configuration. Raises OSError."""
-    moons = (home / MOON_MARK).read_text().split() if (home / MOON_MARK).exists() else []
-    return frozenset((*moons, *(["planet"] if (home / PLANET_MARK).exists() else [])))
+def configured_files(home: Path) -> Mapping[str, str]:
+    """The planet and the moons of a home that come from the configuration, with what its marks say. Raises OSError."""
+    found = {"planet": ""} if (home / PLANET_MARK).exists() else {}
+    for mark in (home / name for name in (PLANET_MARK, MOON_MARK)):
+        found |= read_mark(mark.read_text("ascii", "replace")) if mark.exists() else {}
+    return found
 
 
 def _candidates(home: Path) -> list[Path]:
@@ -177,8 +184,8 @@ def _is_leftover(home: Path, path: Path, wanted: HomeFiles, configured: Collecti
     return is_leftover(str(path.relative_to(home)), path.read_bytes(), wanted, configured)
 
 
-def _is_kept(home: Path, name: str, wanted: HomeFiles) -> bool:
+def _is_kept(home: Path, name: str, wanted: HomeFiles, configured: Mapping[str, str]) -> bool:
     try:
-        return is_kept(name, (home / name).read_bytes(), wanted)
+        return is_kept(name, (home / name).read_bytes(), wanted, configured)
     except FileNotFoundError:
         return False

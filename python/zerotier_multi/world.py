@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import hashlib
 import struct
 
 PLANET, MOON = 1, 127
@@ -16,6 +17,7 @@ KINDS = {PLANET: "planet", MOON: "moon"}
 MAX_ROOTS, MAX_ENDPOINTS = 4, 32
 MAX_SIZE = 8480  # bytes: ZT_WORLD_MAX_SERIALIZED_LENGTH
 _HEAD = struct.Struct(">BQQ64x96xB")  # type, id, timestamp, update key, signature, number of roots
+_KEY, _SIGNATURE = slice(17, 81), slice(81, 177)
 _ENDPOINTS = {4: 7, 6: 19}  # bytes of an endpoint by its first byte
 
 
@@ -87,8 +89,27 @@ def _root(data: bytes, at: int) -> tuple[int, int]:
 
 
 def is_newer(present: bytes, given: bytes) -> bool:
-    """Whether ``present`` is an update of ``given``: a core has verified its signature before it wrote it."""
+    """Whether ``present`` can be an update of ``given``: of the same kind and id, and later. Who has signed it is not asked."""
     if min(len(present), len(given)) < _HEAD.size:
         return False
     (kind, number, at, _), (given_kind, given_number, given_at, _) = _HEAD.unpack_from(present), _HEAD.unpack_from(given)
     return (kind, number) == (given_kind, given_number) and at > given_at
+
+
+def is_signed(update: bytes, given: bytes) -> bool:
+    """Whether the key in ``given`` has signed ``update``, which is what a core asks of one that it takes for ``given``."""
+    if min(len(update), len(given)) < _HEAD.size:
+        return False
+    # Loaded here, because few configurations have a world
+    from cryptography.exceptions import InvalidSignature
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+
+    signed = b"\x7f" * 8 + update[: _SIGNATURE.start] + update[_SIGNATURE.stop :] + b"\xf7" * 8
+    digest, signature = hashlib.sha512(signed).digest()[:32], update[_SIGNATURE]
+    if signature[64:] != digest:
+        return False
+    try:
+        Ed25519PublicKey.from_public_bytes(given[_KEY][32:]).verify(signature[:64], digest)
+    except (InvalidSignature, ValueError):
+        return False
+    return True

@@ -185,7 +185,9 @@ def _files(directory: Path) -> Made:
         is_leftover("planet", given, wanted)
         is_leftover("moons.d/1.moon", given, wanted)
         is_leftover("networks.d/x.conf", given, wanted)
-        is_kept("planet", given, wanted)
+        for digest in ("", "-"):
+            is_kept("planet", given, wanted, {"planet": digest})
+        world.is_signed(given, given)
         for check_ in (lambda: world.check(given), lambda: world.from_text(given.decode("latin1"))):
             with suppress(ValueError):
                 check_()

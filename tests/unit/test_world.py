@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import base64
+import hashlib
+import re
 import struct
 from pathlib import Path
 
 import pytest
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from tests.configuration import EXAMPLE, bundle
-from zerotier_multi import facts, world
+from zerotier_multi import facts, homes, world
 from zerotier_multi.box_checks import BoxFacts, check_on_box
 from zerotier_multi.checks import check_bundle
 from zerotier_multi.cpu import Cpu
@@ -134,6 +138,116 @@ def test_an_update_that_the_core_has_taken_stays_until_another_planet_is_set(tmp
     assert set(sync_home(tmp_path, files(b"")).removed) == {"planet", PLANET_MARK}
 
 
+# -- planets with the id of ZeroTier's own, as mkworld writes it
+
+ROOT_DIRECTORY = Path(__file__).resolve().parents[2]
+EARTH, MKWORLD = 0x08EAC90A, 1567191349589
+
+
+def public_planet() -> bytes:
+    """The one that ztnode has built in, and that a home has where no planet is configured."""
+    array = re.search(r"newest\[\] = \{(.*?)\};", (ROOT_DIRECTORY / "packages/ztnode/src/planet.c").read_text(), re.DOTALL)
+    assert array is not None
+    return bytes(int(value, 16) for value in re.findall(r"0x([0-9a-f]{2})", array[1]))
+
+
+PUBLIC = public_planet()
+ONE, TWO = (Ed25519PrivateKey.from_private_bytes(bytes([n]) * 32) for n in (1, 2))
+
+
+def signed(data: bytes, signer: Ed25519PrivateKey, next_signer: Ed25519PrivateKey) -> bytes:
+    """A world with the key that has to sign its updates, signed as the core does it."""
+    raw = serialization.Encoding.Raw, serialization.PublicFormat.Raw
+    head, rest = data[:17] + bytes(32) + next_signer.public_key().public_bytes(*raw), data[177:]
+    digest = hashlib.sha512(b"\x7f" * 8 + head + rest + b"\xf7" * 8).digest()[:32]
+    return head + signer.sign(digest) + digest + rest
+
+
+def earth(at: int = MKWORLD, signer: Ed25519PrivateKey = ONE, next_signer: Ed25519PrivateKey = ONE) -> bytes:
+    return signed(planet(ROOT + b"\x01" + ADDRESS, number=EARTH, at=at), signer, next_signer)
+
+
+def test_a_signature_is_judged_as_the_core_does() -> None:
+    assert world.is_signed(PUBLIC, PUBLIC), "ZeroTier signs with the key that it names"
+    for at in (0, 20, 60, 81, 150, 177, len(PUBLIC) - 1):
+        assert not world.is_signed(PUBLIC[:at] + bytes([PUBLIC[at] ^ 1]) + PUBLIC[at + 1 :], PUBLIC)
+    assert world.is_signed(earth(2, ONE, TWO), earth(1)) and not world.is_signed(earth(2, TWO, ONE), earth(1))
+    assert not world.is_signed(b"", PUBLIC) and not world.is_signed(PUBLIC, b"")
+
+
+def test_a_private_planet_takes_the_place_of_a_later_public_one(tmp_path: Path) -> None:
+    make_home(tmp_path)
+    (tmp_path / "planet").write_bytes(PUBLIC)
+    assert world.is_newer(PUBLIC, earth())
+    sync_home(tmp_path, files(earth()))
+    assert (tmp_path / "planet").read_bytes() == earth()
+    assert sync_home(tmp_path, files(earth())).written == ()
+
+
+def test_an_earlier_planet_of_the_same_id_comes_back(tmp_path: Path) -> None:
+    """By a rollback, or a commit that nobody has confirmed."""
+    make_home(tmp_path)
+    for at in (1000, 2000, 1000):
+        sync_home(tmp_path, files(earth(at)))
+        assert (tmp_path / "planet").read_bytes() == earth(at)
+
+
+def test_updates_stay_whoever_signs_the_next_one(tmp_path: Path) -> None:
+    make_home(tmp_path)
+    sync_home(tmp_path, files(earth()))
+    for update in (earth(MKWORLD + 1, ONE, TWO), earth(MKWORLD + 2, TWO, TWO)):
+        (tmp_path / "planet").write_bytes(update)
+        assert sync_home(tmp_path, files(earth())).written == ()
+        assert (tmp_path / "planet").read_bytes() == update
+
+
+@pytest.mark.parametrize(
+    ("there", "stays"), [(PUBLIC, False), (earth(MKWORLD + 1, TWO), False), (earth(MKWORLD + 1, ONE, TWO), True)]
+)
+def test_after_an_earlier_version_the_signature_tells_an_update(tmp_path: Path, there: bytes, stays: bool) -> None:
+    """Its mark is that of the wanted planet, also where it has left the public one. The process needs another start then."""
+    make_home(tmp_path)
+    old_mark = hashlib.sha256(earth()).hexdigest().encode() + b"\n"
+    (tmp_path / PLANET_MARK).write_bytes(old_mark)
+    (tmp_path / "planet").write_bytes(there)
+    sync_home(tmp_path, files(earth()))
+    assert (tmp_path / "planet").read_bytes() == (there if stays else earth())
+    assert sync_home(tmp_path, files(earth())).written == ()
+    assert files(earth()).have[PLANET_MARK] != old_mark, "it is a part of the digest"
+    (tmp_path / PLANET_MARK).write_bytes(b"")  # by a power cut
+    assert "planet" in sync_home(tmp_path, files(b"")).removed
+
+
+class PowerCut(BaseException):
+    """Nothing more is written."""
+
+
+@pytest.mark.parametrize("writes", range(4))
+def test_a_power_cut_between_the_files_brings_no_wrong_planet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, writes: int) -> None:
+    make_home(tmp_path)
+    (tmp_path / "planet").write_bytes(PUBLIC)
+    as_ever, done = homes.write_atomic, list[str]()
+
+    def write(path: Path, content: bytes, mode: int) -> bool:
+        if path.name in ("planet", PLANET_MARK):
+            if len(done) == writes:
+                raise PowerCut
+            done.append(path.name)
+        return as_ever(path, content, mode)
+
+    for wanted, other in ((earth(2000), earth(3000)), (earth(3000), earth(2000))):
+        done.clear()
+        with monkeypatch.context() as patched:
+            patched.setattr(homes, "write_atomic", write)
+            try:
+                sync_home(tmp_path, files(wanted))
+            except PowerCut:
+                assert writes < 3
+        for one in (other, wanted):
+            sync_home(tmp_path, files(one))
+            assert (tmp_path / "planet").read_bytes() == one
+
+
 def test_the_core_may_have_cut_the_file_off(tmp_path: Path) -> None:
     make_home(tmp_path)
     sync_home(tmp_path, files(GOOD))
@@ -207,3 +321,22 @@ def test_moons_come_with_the_setting_and_go_with_it(tmp_path: Path) -> None:
     assert sync_home(tmp_path, with_moons(MOON)).removed == ("moons.d/0000000000000005.moon",)
     assert set(sync_home(tmp_path, with_moons()).removed) == {PLACE, MOON_MARK} and by_hand.exists()
     assert with_moons(MOON).restart_digest != with_moons().restart_digest
+
+
+def test_an_earlier_moon_of_the_same_id_comes_back_and_updates_stay(tmp_path: Path) -> None:
+    def made(at: int, signer: Ed25519PrivateKey = ONE) -> bytes:
+        return signed(moon(ROOT + b"\x01" + ADDRESS, at=at), signer, signer)
+
+    other = moon(ROOT + b"\x01" + ADDRESS6, number=5)
+    make_home(tmp_path)
+    for at in (1000, 2000, 1000):
+        sync_home(tmp_path, with_moons(made(at), other))
+        assert (tmp_path / PLACE).read_bytes() == made(at)
+    (tmp_path / "moons.d/0000000000000005.moon").write_bytes(update := moon(ROOT + b"\x01" + ADDRESS, number=5, at=2000))
+    sync_home(tmp_path, with_moons(made(2000), other))
+    assert (tmp_path / "moons.d/0000000000000005.moon").read_bytes() == update, "another moon was changed, not this one"
+    for there, stays in ((made(3000), True), (made(3000, TWO), False)):
+        (tmp_path / PLACE).write_bytes(there)
+        (tmp_path / MOON_MARK).write_text(f"{PLACE}\nmoons.d/0000000000000005.moon\n")  # as an earlier version wrote it
+        sync_home(tmp_path, with_moons(made(2000), other))
+        assert (tmp_path / PLACE).read_bytes() == (there if stays else made(2000))
