@@ -27,6 +27,8 @@ HEADERS = {
     "central": ("Authorization", f"Bearer {KEY}"), "central-legacy": ("Authorization", f"token {KEY}"),
     "zerotier-one": ("X-ZT1-Auth", KEY), "ztnet": ("x-ztnet-auth", KEY),
 }  # fmt: skip
+# Of a network that is not the key's. ZTNET: src/utils/apiRouteAuth.ts; Central v1 documents 403.
+ELSEWHERE = {"central": 404, "central-legacy": 403, "zerotier-one": 404, "ztnet": 401}
 FRESH = {"name": "", "authorized": False, "addresses": [], "automatic": True}
 
 
@@ -63,8 +65,10 @@ class FakeController:
         if headers.get(name) != value:
             return 401, {"error": f"wrong key {headers.get(name)}"}
         found = re.fullmatch(rf"{BASE[self.kind]}/network/([0-9a-f]{{16}})/member(?:/([0-9a-f]{{10}}))?(/authorize)?", path)
-        if not found or found[1] != NETWORK:
+        if not found:
             return 404, {}
+        if found[1] != NETWORK:
+            return ELSEWHERE[self.kind], {}
         return self._member(method, found[2], bool(found[3]), json.loads(body or b"{}"))
 
     def _member(self, method: str, node: str | None, authorize: bool, body: dict[str, Any]) -> tuple[int, Any]:

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 from tests.configuration import EXAMPLE, bundle, configured
-from tests.controllers import KEY, NETWORK, FakeController, certificate
+from tests.controllers import ELSEWHERE, KEY, NETWORK, FakeController, certificate
 from tests.unit.loop import Loop
 from zerotier_multi import commit, names
 from zerotier_multi.bundle_parser import parse_bundle
@@ -102,8 +102,34 @@ def test_a_wrong_key_and_a_network_of_others(kind: str, tmp_path: Path) -> None:
         elsewhere = replace(plan, instances=tuple(
             replace(i, networks=(replace(i.networks[0], network_id="8056c2e21c000009"),)) for i in plan.instances
         ))  # fmt: skip
-        faults = {m["fault"] for m in program.attempt(elsewhere, KEY, "R1")["members"]}
-        assert faults == {"has no network 8056c2e21c000009" if DIALECTS[kind].creates else WAITING}
+        found = program.attempt(elsewhere, KEY, "R1")
+        faults = {m["fault"] for m in found["members"]}
+        if ELSEWHERE[kind] == 404:
+            assert faults == {"has no network 8056c2e21c000009" if DIALECTS[kind].creates else WAITING} and found["fault"] is None
+        else:
+            assert faults == {"rejects the API key for this network"} and found["fault"] == wrong["fault"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_network_of_others_keeps_no_member_of_the_own_one_waiting(kind: str, tmp_path: Path) -> None:
+    """The first instance is on a friend's network, the second on the own one."""
+    with FakeController(kind, *NODES) as made:
+        plan = plan_of(kind, made.url, tmp_path, "authorize")
+        first, second = plan.instances
+        friends = replace(first, networks=(replace(first.networks[0], network_id="8056c2e21c000009"),))
+        found = program.attempt(replace(plan, instances=(friends, second)), KEY, "R1")
+        assert found["fault"] is None and made.members[NODES[1]]["authorized"]
+        told = read_outcome(json.dumps(found).encode())
+        assert told.done == 1 and str(told.fault).endswith(f" ({NODES[0]} on 8056c2e21c000009)")
+        if ELSEWHERE[kind] != 404:
+            assert str(told.fault).startswith("rejects the API key for this network")
+
+
+def test_what_was_refused_is_not_asked_again(tmp_path: Path) -> None:
+    """ZTNET takes 50 requests a minute, and is asked for the same list for each member."""
+    with FakeController("ztnet", *NODES) as made:
+        found = program.attempt(plan_of("ztnet", made.url, tmp_path), "another", "R1")
+        assert len(found["members"]) == 2 and len(made.asked) == 1
 
 
 def test_an_instance_without_an_identity_is_done_later(tmp_path: Path) -> None:

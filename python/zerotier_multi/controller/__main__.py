@@ -13,7 +13,7 @@ from zerotier_multi import names
 from zerotier_multi.controller import settings
 from zerotier_multi.controller.client import Client, ControllerError
 from zerotier_multi.controller.dialects import DIALECTS
-from zerotier_multi.controller.work import once_each, settle, tasks
+from zerotier_multi.controller.work import once_each, settle, tasks, whole_fault
 from zerotier_multi.homes import own_identity
 from zerotier_multi.plan import Plan
 from zerotier_multi.plans import read_plan
@@ -33,6 +33,7 @@ def attempt(plan: Plan, key: str, router: str) -> dict[str, Any]:
             ask = once_each(client.ask)
             for task in tasks(plan, nodes, router):
                 done.append(settle(task, dialect, ask))
+            fault = whole_fault(done) or fault
         finally:
             client.close()
     except ControllerError as error:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from ipaddress import ip_interface
 from typing import Any
@@ -14,6 +14,8 @@ from zerotier_multi.plan import Plan
 Ask = Callable[[Request], Any]
 
 WAITING = "waits until the node has asked for the network"
+REJECTED = "rejects the API key, or the key has no right to that network"
+NO_RIGHT = (401, 403)
 
 
 @dataclass(frozen=True)
@@ -28,13 +30,17 @@ class Task:
 
 @dataclass(frozen=True)
 class Done:
-    """What has come of it; ``fault`` None: it is as it shall be. ``changed``: it was not before."""
+    """What has come of it; ``fault`` None: it is as it shall be. ``changed``: it was not before.
+
+    ``refused``: the controller has not taken the key for it.
+    """
 
     device: str
     network: str
     node: str
     fault: str | None = None
     changed: bool = False
+    refused: bool = False
 
 
 def tasks(plan: Plan, nodes: dict[int, str], router: str) -> Iterable[Task]:
@@ -68,8 +74,8 @@ def settle(task: Task, dialect: Dialect, ask: Ask) -> Done:
         for request in todo:
             ask(request)
     except Refused as refused:
-        if refused.status in (401, 403):
-            raise ControllerError("rejects the API key, or the key has no right to that network") from None
+        if refused.status in NO_RIGHT:  # of one network or of the key: ZTNET says 401 of both
+            return Done(task.device, task.network, task.node, "rejects the API key for this network", refused=True)
         if refused.status == 429:
             raise ControllerError("wants fewer requests") from None
         if refused.status == 404:
@@ -87,10 +93,20 @@ def once_each(ask: Ask) -> Ask:
         if request.method != "GET":
             return ask(request)
         if request.path not in known:
-            known[request.path] = ask(request)
+            try:
+                known[request.path] = ask(request)
+            except Refused as refused:
+                known[request.path] = refused
+        if isinstance(known[request.path], Refused):
+            raise known[request.path]
         return known[request.path]
 
     return asked
+
+
+def whole_fault(done: Sequence[Done]) -> str | None:
+    """What is wrong with the controller as a whole, by what has come of its members: a key that is good for none of them."""
+    return REJECTED if done and all(one.refused for one in done) else None
 
 
 def _look(task: Task, dialect: Dialect, ask: Ask) -> Member | None:
