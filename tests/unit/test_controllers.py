@@ -85,6 +85,23 @@ def test_without_being_asked_to_it_authorizes_nobody_and_leaves_addresses_alone(
         assert first == {"name": "R1 zt0p1", "authorized": False, "addresses": ["10.99.0.1"], "automatic": True}
 
 
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "ztnet"])
+@pytest.mark.parametrize(("address", "there"), [(None, ["10.99.0.1"]), ("192.0.2.7/24", ["192.0.2.7"])])
+def test_addresses_that_the_controller_gives_stay_where_none_is_configured(
+    kind: str, address: str | None, there: list[str], tmp_path: Path
+) -> None:
+    with FakeController(kind, *NODES) as made:
+        made.members[NODES[0]]["addresses"] = ["10.99.0.1"]
+        plan = plan_of(kind, made.url, tmp_path, "authorize", "assign-addresses")
+        first = plan.instances[0]
+        managed = replace(first.networks[0], allow_managed=True, addresses=(address,) if address else ())
+        plan = replace(plan, instances=(replace(first, networks=(managed,), transit=()), plan.instances[1]))
+        program.attempt(plan, KEY, "R1")
+        member = made.members[NODES[0]]
+        assert member["authorized"] and member["addresses"] == there and member["automatic"] == (address is None)
+        assert made.members[NODES[1]]["addresses"]
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_node_that_has_not_asked_yet(kind: str, tmp_path: Path) -> None:
     with FakeController(kind, NODES[0]) as made:

@@ -51,12 +51,9 @@ def tasks(plan: Plan, nodes: dict[int, str], router: str) -> Iterable[Task]:
         for network in instance.joined:
             transit = instance.transit if network.device == instance.device else ()
             addresses = frozenset(str(ip_interface(a).ip) for a in (*transit, *network.addresses))
-            want = Member(
-                f"{router} {network.device}",
-                plan.controller.authorize,
-                addresses if plan.controller.assign_addresses else None,
-                automatic=False,
-            )
+            # Where the controller gives the addresses and none is configured, it keeps those that it has given.
+            assigns = plan.controller.assign_addresses and (addresses or not network.allow_managed)
+            want = Member(f"{router} {network.device}", plan.controller.authorize, addresses if assigns else None, automatic=False)
             if instance.number in nodes:
                 yield Task(network.device, network.network_id, nodes[instance.number], want)
 
