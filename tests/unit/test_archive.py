@@ -17,6 +17,7 @@ import pytest
 from tests.unit.op_box import PLAN
 from zerotier_multi import archive, commit, names
 from zerotier_multi.archive import Archive, ArchiveProblem, foreign, pack, seal, unpack, unseal
+from zerotier_multi.configured_identity import coming_identity, settle
 from zerotier_multi.op import archives
 from zerotier_multi.op.errors import NotConfigured, OpError, Unavailable, WrongValue
 from zerotier_multi.planet import make_planet
@@ -307,6 +308,23 @@ def test_other_identities_give_way_on_request_alone(root: Path, typed: Callable[
     typed(PASSPHRASE)
     restore(path, replace=True)
     assert nodes(root)["zt0/2"] == secret(2) and (root / "zt0/2/identity.public").read_text() == secret(2)[:141]
+
+
+@pytest.mark.parametrize("there", [9, 2])
+def test_the_first_commit_leaves_them_in_homes_that_had_one_of_the_configuration(
+    root: Path, typed: Callable[[str], None], there: int
+) -> None:
+    """A bundle that is deleted keeps the identity that the configuration had, and its own one beside it."""
+    path, home = made(root, typed), root / "zt0/2"
+    (home / "identity.secret").write_text(secret(there))
+    (home / "identity.before").write_text(secret(8))
+    with pytest.raises(WrongValue, match=r"^zt0/2 has another identity than in"):
+        restore(path)
+    typed(PASSPHRASE)
+    restore(path, replace=True)
+    assert coming_identity(home, None) == PublicIdentity.parse(secret(2)[:141])
+    settle(home, None)
+    assert nodes(root)["zt0/2"] == secret(2)
 
 
 @pytest.mark.parametrize("what", ["commit", "first commit", "reset"])

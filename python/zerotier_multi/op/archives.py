@@ -31,6 +31,7 @@ from zerotier_multi.archive import (
     unseal,
 )
 from zerotier_multi.commit import CommitError, NotNow, renew
+from zerotier_multi.configured_identity import BEFORE, coming_identity
 from zerotier_multi.files import aside, clear_unfinished, sync, write_atomic
 from zerotier_multi.homes import configured_files, make_home, own_identity
 from zerotier_multi.op.actions import ends_in_order
@@ -242,7 +243,8 @@ def read_archive(path: str, bundle: str | None, passphrase_file: str | None, rep
         has = ", ".join(sorted({b for b, _n in archive.homes})) or "nothing"
         raise WrongValue(f"{source} has no identity of {shown(bundle or 'any bundle')}; it has: {has}")
     plans = {plan.bundle: plan for plan in published_plans()}
-    nodes = {place: _node_now(place) for place in sorted(homes)}
+    fixed = {(plan.bundle, i.number) for plan in plans.values() for i in plan.instances if i.identity}
+    nodes = {place: _node_now(place, place in fixed) for place in sorted(homes)}
     due = [place for place, node in nodes.items() if node != archive.identity(place)]
     others = [place for place in due if nodes[place] is not None]
     if others and not replace:
@@ -251,7 +253,6 @@ def read_archive(path: str, bundle: str | None, passphrase_file: str | None, rep
             f"{first[0]}/{first[1]} has another identity than in {source}, so nothing was changed; to lose its own for that of the "
             f"archive, use: import zerotier archive {source} replace"
         )
-    fixed = {(plan.bundle, i.number) for plan in plans.values() for i in plan.instances if i.identity}
     if bound := [place for place in due if place in fixed]:
         raise WrongValue(
             f"{bound[0][0]}/{bound[0][1]} has another identity from the configuration, so nothing was changed; delete "
@@ -287,10 +288,13 @@ def _open(path: Path, content: bytes, passphrase: str) -> Archive:
         raise Unavailable(_MEMORY) from None
 
 
-def _node_now(place: tuple[str, int]) -> object:
-    """The identity of a home; None where it has none. One that cannot be read is not the archive's."""
+def _node_now(place: tuple[str, int], fixed: bool = False) -> object:
+    """The identity of a home; None where it has none. One that cannot be read is not the archive's.
+
+    Unless the configuration has one (``fixed``), that is the one that the next commit leaves there.
+    """
     try:
-        return own_identity(names.home(*place))
+        return own_identity(names.home(*place)) if fixed else coming_identity(names.home(*place), None)
     except (OSError, ValueError):
         return "unreadable"
 
@@ -318,6 +322,7 @@ def _put(homes: Homes, nodes: Mapping[tuple[str, int], object], plans: Mapping[s
                 home = names.home(*place)
                 public = public_part(files["identity.secret"])
                 write_atomic(home / "identity.public", str(public).encode(), 0o600)  # ztnode does not write it again
+                (home / BEFORE).unlink(missing_ok=True)  # of a bundle that is not configured; a commit would bring it back
                 sync(home)
 
         try:
