@@ -1,7 +1,8 @@
 """Identities that the configuration has, in the homes: put there, and taken back in favour of the home's own.
 
 What a home had before lies beside it, in :data:`BEFORE`, as long as the configuration has another one; so a commit that is
-rolled back is, and deleting the identity brings the earlier node back. A home that had none keeps the configured one.
+rolled back is, and deleting the identity brings the earlier node back. A home that had none keeps the configured one, and one
+into which somebody has copied another identity meanwhile keeps that.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from zerotier_multi.homes import own_identity
 from zerotier_multi.identity import PublicIdentity, SecretIdentity
 
 BEFORE = "identity.before"  # the identity.secret of a home before the configuration had one; empty: there was none
+GIVEN = "identity.configured"  # public identities that it has put in its place, a line each; an earlier version wrote none
 
 
 def settle(home: Path, configured: SecretIdentity | None) -> None:
@@ -23,25 +25,43 @@ def settle(home: Path, configured: SecretIdentity | None) -> None:
     elif before.exists():
         kept = before.read_bytes()
         if kept:
-            _write(secret, kept)
+            _write(secret, kept if _is_given(home) else secret.read_bytes())
         before.unlink()
+        (home / GIVEN).unlink(missing_ok=True)
         sync(home)
 
 
 def _give(secret: Path, before: Path, configured: SecretIdentity) -> None:
     present = secret.read_bytes() if secret.exists() else b""
+    given, known = secret.with_name(GIVEN), str(configured.public)
     if present.decode("ascii", "replace").strip() == configured.text:
+        if before.exists() and not given.exists():
+            _write(given, f"{known}\n".encode())
         return
-    if not before.exists():
+    if before.exists() and _is_given(secret.parent):
+        known = f"{_public(present)}\n{known}"
+    else:
         _write(before, present)
+    _write(given, f"{known}\n".encode())
     _write(secret, f"{configured.text}\n".encode())
+
+
+def _is_given(home: Path) -> bool:
+    """Whether the identity in a home is one of the configuration; also where there is none."""
+    secret, given = home / "identity.secret", home / GIVEN
+    if not secret.exists() or not given.exists():
+        return True
+    return _public(secret.read_bytes()) in given.read_text("ascii", "replace").split()
+
+
+def _public(secret: bytes) -> str:
+    return ":".join(secret.decode("ascii", "replace").strip().split(":")[:3])
 
 
 def _write(path: Path, content: bytes) -> None:
     """With an identity goes its public copy, which ztnode does not write again."""
     if path.name == "identity.secret":
-        public = ":".join(content.decode("ascii").strip().split(":")[:3])
-        write_atomic(path.with_name("identity.public"), public.encode(), 0o600)
+        write_atomic(path.with_name("identity.public"), _public(content).encode(), 0o600)
     write_atomic(path, content, 0o600)
     sync(path)
     sync(path.parent)
@@ -55,4 +75,4 @@ def coming_identity(home: Path, configured: SecretIdentity | None) -> PublicIden
         kept = (home / BEFORE).read_text("ascii")
     except FileNotFoundError:
         kept = ""
-    return PublicIdentity.parse(":".join(kept.strip().split(":")[:3])) if kept else own_identity(home)
+    return PublicIdentity.parse(":".join(kept.strip().split(":")[:3])) if kept and _is_given(home) else own_identity(home)

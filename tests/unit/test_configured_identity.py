@@ -102,6 +102,40 @@ def test_a_home_without_an_own_one_keeps_it(tmp_path: Path) -> None:
     assert coming_identity(tmp_path, None) == one.public and not (tmp_path / "identity.before").exists()
 
 
+def test_one_that_somebody_has_copied_there_is_never_replaced(tmp_path: Path) -> None:
+    """The bundle was deleted meanwhile, or disabled."""
+    one, two = SecretIdentity.parse(secret(1)), SecretIdentity.parse(secret(2))
+    file = tmp_path / "identity.secret"
+    file.write_text(secret(9))
+    settle(tmp_path, one)
+    settle(tmp_path, two)
+    file.write_text(secret(4))
+    assert coming_identity(tmp_path, None).address == "00000000a4"
+    settle(tmp_path, two)
+    assert file.read_text().strip() == two.text
+    for _ in range(2):
+        assert coming_identity(tmp_path, None).address == "00000000a4"
+        settle(tmp_path, None)
+        assert file.read_text() == secret(4) and {p.name for p in tmp_path.iterdir()} == {"identity.secret", "identity.public"}
+    settle(tmp_path, one)
+    file.write_text(secret(5))
+    settle(tmp_path, None)
+    assert file.read_text() == secret(5) and (tmp_path / "identity.public").read_text() == secret(5)[:141]
+
+
+@pytest.mark.parametrize("was", [1, 9])
+def test_of_an_earlier_version_there_is_no_word_on_what_was_put_there(tmp_path: Path, was: int) -> None:
+    one = SecretIdentity.parse(secret(1))
+    (tmp_path / "identity.secret").write_text(f"{one.text}\n")
+    (tmp_path / "identity.before").write_text(secret(9))
+    if was == 1:
+        settle(tmp_path, one)
+        (tmp_path / "identity.secret").unlink()
+    assert coming_identity(tmp_path, None).address == "00000000a9"
+    settle(tmp_path, None)
+    assert (tmp_path / "identity.secret").read_text() == secret(9)
+
+
 def test_the_home_s_own_one_in_the_configuration_changes_no_file(tmp_path: Path) -> None:
     (tmp_path / "identity.secret").write_text(secret(1))
     settle(tmp_path, SecretIdentity.parse(secret(1)))
