@@ -116,6 +116,23 @@ def test_two_networks_and_addresses_of_a_controller(tmp_path: Path) -> None:
     commits(found)
 
 
+def test_the_home_of_a_controller_keeps_its_identity_for_itself(tmp_path: Path) -> None:
+    """Its networks have the node in their IDs, and nothing here would answer their members."""
+    path = home(tmp_path / "z")
+    (path / "controller.d/network").mkdir(parents=True)
+    assert any("Keep its node" in line for line in imported(path))
+    for name in ("0123456789aaaaaa.json", "0123456789bbbbbb.json", "other"):
+        (path / "controller.d/network" / name).write_text("{}")
+    found = imported(path)
+    (told,) = [line for line in found if "has the controller" in line]
+    assert told == (
+        f"# {path} has the controller of 0123456789aaaaaa, 0123456789bbbbbb, and no instance here is one: leave that zerotier-one "
+        "running with its identity, and let this router have a new node (and another port, where both run here)"
+    )
+    assert not any("identity.secret" in line for line in found)
+    commits(found)
+
+
 def test_further_networks_of_several_processes_are_named(tmp_path: Path) -> None:
     for name in ("z1", "z2"):
         home(tmp_path / name, networks=(NETWORK, "8056c2e21c000002"))

@@ -13,6 +13,7 @@ from zerotier_multi.importing.process import ImportProblem, Process, of_local_co
 
 MOST = 1 << 20  # bytes of a file
 _NETWORK = re.compile(r"([0-9a-f]{16})\.conf")
+_CONTROLLED = re.compile(r"[0-9a-f]{16}\.json")
 _PARTS = ("identity.public", "identity.secret", "local.conf", "networks.d", "zerotier-one.port")
 
 
@@ -44,9 +45,21 @@ def read_home(path: Path) -> Process:
         for network in managed
     ]
     moons = [f"moon {text}" for file in _listed(path / "moons.d") if (text := _moon(file))]
-    made = of_local_conf(read_json(path / "local.conf"), path.name, networks=tuple(networks), home=str(path))
+    own = _controlled(path)
+    if own:
+        remarks.append(
+            f"{path} has the controller of {', '.join(own)}, and no instance here is one: leave that zerotier-one running with its "
+            "identity, and let this router have a new node (and another port, where both run here)"
+        )
+    home = None if own else str(path)
+    made = of_local_conf(read_json(path / "local.conf"), path.name, networks=tuple(networks), home=home)
     port = made.port or _port(path)
     return replace(made, port=port, settings=(*made.settings, *moons), remarks=(*made.remarks, *remarks))
+
+
+def _controlled(path: Path) -> list[str]:
+    """The networks whose controller has this home."""
+    return [file.stem for file in _listed(path / "controller.d" / "network") if _CONTROLLED.fullmatch(file.name)]
 
 
 def _moon(file: Path) -> str | None:
