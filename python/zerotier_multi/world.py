@@ -18,6 +18,11 @@ MAX_ROOTS, MAX_ENDPOINTS = 4, 32
 MAX_SIZE = 8480  # bytes: ZT_WORLD_MAX_SERIALIZED_LENGTH
 _HEAD = struct.Struct(">BQQ64x96xB")  # type, id, timestamp, update key, signature, number of roots
 _KEY, _SIGNATURE = slice(17, 81), slice(81, 177)
+# The key that signs updates of ZeroTier's public planet. Private ones often have its id, since mkworld writes that.
+_PUBLIC_KEY = bytes.fromhex(
+    "b8b388a469221491aa9acd66cc764cdefd56039f1067ae15e69c6fb42d7b5533"
+    "0e3fdaac529c0792fd7340a6aa21aba8a489fdaea44a39bf2d00659ac9c818eb"
+)
 _ENDPOINTS = {4: 7, 6: 19}  # bytes of an endpoint by its first byte
 
 
@@ -86,6 +91,11 @@ def _root(data: bytes, at: int) -> tuple[int, int]:
             raise ValueError("a root has an address of an unknown kind")
         at += _ENDPOINTS[kind]
     return at, endpoints
+
+
+def is_public(data: bytes) -> bool:
+    """Whether it is a public planet of ZeroTier, of any time."""
+    return data[_KEY] == _PUBLIC_KEY
 
 
 def is_newer(present: bytes, given: bytes) -> bool:

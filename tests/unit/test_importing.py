@@ -7,10 +7,13 @@ from pathlib import Path
 
 import pytest
 from tests.configuration import bundle
+from tests.unit.test_world import ADDRESS, EARTH, MKWORLD, PUBLIC, ROOT, planet, text
+from zerotier_multi.identity import PublicIdentity
 from zerotier_multi.importing.lines import commands, read_source
 from zerotier_multi.importing.process import ImportProblem
 from zerotier_multi.local_conf import local_conf
 from zerotier_multi.cpu import Cpu
+from zerotier_multi.planet import make_planet
 from zerotier_multi.planner import make_plan
 
 NETWORK = "8056c2e21c000001"
@@ -131,6 +134,22 @@ def test_the_home_of_a_controller_keeps_its_identity_for_itself(tmp_path: Path) 
     )
     assert not any("identity.secret" in line for line in found)
     commits(found)
+
+
+def test_the_roots_of_a_self_hosted_network_come_along(tmp_path: Path) -> None:
+    """Private planets often have the id of ZeroTier's own, and its time of 2019: the key tells them apart."""
+    path = home(tmp_path / "z")
+    (path / "planet").write_bytes(PUBLIC)
+    assert not any("planet" in line for line in imported(path))
+    private = planet(ROOT + b"\x01" + ADDRESS, number=EARTH, at=MKWORLD)
+    (path / "planet").write_bytes(private)
+    found = imported(path)
+    assert f"{BASE} planet {text(private)}" in found
+    commits(found)
+    (path / "planet").write_bytes(private[:-1])
+    assert f"# {path}/planet is not taken over, because it is no planet (it is truncated)" in imported(path)
+    (path / "planet").write_bytes(make_planet(NETWORK, PublicIdentity("89e92ceee5", bytes(64))))
+    assert not any("planet" in line for line in imported(path))  # of controller-free mode, which makes its own
 
 
 def test_further_networks_of_several_processes_are_named(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from zerotier_multi import world
 from zerotier_multi.importing.process import ImportProblem, Process, of_local_conf
+from zerotier_multi.planet import is_our_planet
 
 MOST = 1 << 20  # bytes of a file
 _NETWORK = re.compile(r"([0-9a-f]{16})\.conf")
@@ -44,7 +45,14 @@ def read_home(path: Path) -> Process:
         f"network {network} took addresses and routes from its controller; set address, transit and remote instead, or network {network} allow-managed"
         for network in managed
     ]
-    moons = [f"moon {text}" for file in _listed(path / "moons.d") if (text := _moon(file))]
+    worlds = [f"moon {text}" for file in _listed(path / "moons.d") if (text := _moon(file))]
+    planet = _bytes(path / "planet")
+    if planet and not world.is_public(planet) and not is_our_planet(planet):
+        try:
+            world.check(planet)
+            worlds.append(f"planet {base64.b64encode(planet).decode()}")
+        except ValueError as error:
+            remarks.append(f"{path}/planet is not taken over, because it is no planet ({error})")
     own = _controlled(path)
     if own:
         remarks.append(
@@ -54,7 +62,7 @@ def read_home(path: Path) -> Process:
     home = None if own else str(path)
     made = of_local_conf(read_json(path / "local.conf"), path.name, networks=tuple(networks), home=home)
     port = made.port or _port(path)
-    return replace(made, port=port, settings=(*made.settings, *moons), remarks=(*made.remarks, *remarks))
+    return replace(made, port=port, settings=(*made.settings, *worlds), remarks=(*made.remarks, *remarks))
 
 
 def _controlled(path: Path) -> list[str]:
@@ -64,15 +72,23 @@ def _controlled(path: Path) -> list[str]:
 
 def _moon(file: Path) -> str | None:
     """A moon as text for the configuration; None for any other file. Raises :class:`ImportProblem`."""
+    data = _bytes(file)
     try:
-        with file.open("rb") as opened:
-            data = opened.read(world.MAX_SIZE + 1)
         world.check(data, world.MOON)
-    except OSError as error:
-        raise ImportProblem(f"{file} cannot be read ({error.strerror})") from None
     except ValueError:
         return None
     return base64.b64encode(data).decode()
+
+
+def _bytes(file: Path) -> bytes:
+    """What is in the file of a world; empty where there is none. Raises :class:`ImportProblem`."""
+    try:
+        with file.open("rb") as opened:
+            return opened.read(world.MAX_SIZE + 1)
+    except FileNotFoundError:
+        return b""
+    except OSError as error:
+        raise ImportProblem(f"{file} cannot be read ({error.strerror})") from None
 
 
 def _port(path: Path) -> int | None:
