@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from pathlib import Path
 
 import pytest
 from tests.configuration import bundle
 from tests.unit.test_world import ADDRESS, EARTH, MKWORLD, PUBLIC, ROOT, planet, text
+from zerotier_multi.homes import own_identity
 from zerotier_multi.identity import PublicIdentity
 from zerotier_multi.importing.lines import commands, read_source
 from zerotier_multi.importing.process import ImportProblem
@@ -159,12 +161,13 @@ def test_further_networks_of_several_processes_are_named(tmp_path: Path) -> None
     assert "# z1: also joins 8056c2e21c000002: several instances have one network each; set another bundle for it" in found
 
 
+SECRET = f"0123456789:0:{'aa' * 64}:{'bb' * 64}"
 NEW_UCI = f"""
 config zerotier 'global'
 	# Sets whether ZeroTier is enabled or not
 	option enabled 1
 	option port '9994'
-	option secret '0123456789:0:aa:bb'
+	option secret '{SECRET}'
 	option config_path '/etc/zerotier'
 
 config network 'earth'
@@ -178,12 +181,23 @@ def test_openwrt(tmp_path: Path) -> None:
     (tmp_path / "zerotier").write_text(NEW_UCI)
     found = imported(tmp_path / "zerotier")
     assert found[:3] == [f"{BASE} instances 1", f"{BASE} network-id {NETWORK}", f"{BASE} primary port 9994"]
-    assert not any("aa:bb" in line for line in found)
-    assert any("/etc/zerotier/identity.secret" in line for line in found)
+    assert not any("bbbb" in line or "/etc/zerotier/identity.secret" in line for line in found)
+    target = "/config/zerotier-multi/zt0/1/identity.secret"
+    assert found[-1] == (
+        f"# Keep its node, before the first commit: sudo install -D -m 0600 /dev/stdin {target}; then paste the value of option "
+        f"secret of config zerotier global in {tmp_path}/zerotier without its quotes, and type Enter and Ctrl-D"
+    )
     commits(found)
+    command = found[-1].partition("sudo ")[2].partition(";")[0].replace("/config", str(tmp_path))
+    subprocess.run(command, shell=True, input=f"{SECRET}\n", text=True, check=True)
+    made = Path(target.replace("/config", str(tmp_path)))
+    assert own_identity(made.parent).address == "0123456789" and made.stat().st_mode & 0o777 == 0o600
+    (tmp_path / "zerotier").write_text(NEW_UCI.replace(SECRET, ""))
+    assert imported(tmp_path / "zerotier")[-1].endswith(f"sudo install -D -m 0600 /etc/zerotier/identity.secret {target}")
     (tmp_path / "zerotier").write_text(OLD_UCI)
     found = imported(tmp_path / "zerotier")
     assert found[:3] == [f"{BASE} instances 1", f"{BASE} disable", f"{BASE} network-id {NETWORK}"]
+    assert not any("identity.secret" in line for line in found), "it has none; a zerotier-one of this router is another node"
 
 
 def test_a_container_per_interface(tmp_path: Path) -> None:

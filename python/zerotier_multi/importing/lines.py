@@ -26,7 +26,7 @@ def read_source(path: Path) -> list[list[Process]]:
     except OSError as error:
         raise ImportProblem(f"{path} cannot be read ({error.strerror})") from None
     if is_uci(text):
-        return [[process] for process in read_uci(text)]
+        return [[process] for process in read_uci(text, path)]
     if is_vyos(text):
         found = read_vyos(text)
         containers = [p for p in found if p.home is None or not p.home.startswith("/config/vyos-generated-zerotier/")]
@@ -83,10 +83,15 @@ def _bundle(bundle: str, processes: Sequence[Process]) -> Iterable[str]:
             yield f"# {where}also joins {', '.join(process.networks[1:])}: several instances have one network each; set another bundle for it"
     yield "# Still to set: transit prefix and site, address, remotes; see docs/vyos.md"
     for k, process in numbered:
+        target = f"{names.home(bundle, k)}/identity.secret"
         if process.home:
-            target = names.home(bundle, k)
             secret = shlex.quote(f"{process.home}/identity.secret")
-            yield f"# Keep its node, before the first commit: sudo install -D -m 0600 {secret} {target}/identity.secret"
+            yield f"# Keep its node, before the first commit: sudo install -D -m 0600 {secret} {target}"
+        elif process.secret:  # what is typed after the command is in no list of processes and no history
+            yield (
+                f"# Keep its node, before the first commit: sudo install -D -m 0600 /dev/stdin {target}; then paste the value of "
+                f"{process.secret} without its quotes, and type Enter and Ctrl-D"
+            )
 
 
 def _networks(base: str, numbered: Sequence[tuple[int, Process]]) -> Iterable[str]:

@@ -9,7 +9,6 @@ from zerotier_multi.importing.home import read_json
 from zerotier_multi.importing.process import ImportProblem, Process, of_local_conf
 
 Section = tuple[str, str, dict[str, list[str]]]  # type, name, options
-HOME = "/var/lib/zerotier-one"
 
 
 def is_uci(text: str) -> bool:
@@ -17,11 +16,11 @@ def is_uci(text: str) -> bool:
     return any(line.split()[:2] == ["config", "zerotier"] for line in text.splitlines())
 
 
-def read_uci(text: str) -> list[Process]:
-    """The processes of a configuration. Raises :class:`ImportProblem`."""
+def read_uci(text: str, file: Path) -> list[Process]:
+    """The processes of a configuration, which is in ``file``. Raises :class:`ImportProblem`."""
     sections = _sections(text)
     networks = [options for kind, _name, options in sections if kind == "network"]
-    return [_process(name or "global", options, networks) for kind, name, options in sections if kind == "zerotier"]
+    return [_process(name or "global", options, networks, file) for kind, name, options in sections if kind == "zerotier"]
 
 
 def _sections(text: str) -> list[Section]:
@@ -40,7 +39,7 @@ def _sections(text: str) -> list[Section]:
     return found
 
 
-def _process(name: str, options: dict[str, list[str]], networks: list[dict[str, list[str]]]) -> Process:
+def _process(name: str, options: dict[str, list[str]], networks: list[dict[str, list[str]]], file: Path) -> Process:
     joined = [
         *options.get("join", []),
         *(one["id"][-1] for one in networks if "id" in one and one.get("enabled", ["1"])[-1] == "1"),
@@ -57,12 +56,15 @@ def _process(name: str, options: dict[str, list[str]], networks: list[dict[str, 
     if conf_file and not conf:
         remarks.append(f"{conf_file} is not on this router; import it there or copy it here")
     port = options.get("port", [""])[-1]
+    # OpenWrt writes the secret into its home at each start, also over the one of config_path.
+    own = bool(options.get("secret", [""])[-1])
     return of_local_conf(
         conf,
         name,
         networks=tuple(word.lower() for word in joined),
         port=int(port) if port.isdigit() and int(port) else None,
-        home=options.get("config_path", [HOME])[-1] or HOME,
+        home=None if own else options.get("config_path", [""])[-1] or None,
+        secret=f"option secret of config zerotier {name} in {file}" if own else "",
         disabled=options.get("enabled", ["0"])[-1] != "1",
         remarks=tuple(remarks),
     )

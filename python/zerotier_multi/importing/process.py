@@ -30,7 +30,8 @@ class Process:
     port: int | None = None
     listen: tuple[str, ...] = ()
     settings: tuple[str, ...] = ()
-    home: str | None = None  # where its identity is
+    home: str | None = None  # where its identity is, as identity.secret
+    secret: str = ""  # what else has its identity, in words
     disabled: bool = False
     description: str = ""
     remarks: tuple[str, ...] = ()
