@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from tests.unit.op_box import PLAN
 from zerotier_multi.op import gather
-from zerotier_multi.op.benchmark import drive, wire
+from zerotier_multi.op.benchmark import drive, serve, wire
 from zerotier_multi.op.benchmark.decide import End, Full, Limit, Step, Use, better_cpus, decide, enough, full, numbers
 from zerotier_multi.op.benchmark.drive import made_step, result, usable
 from zerotier_multi.op.benchmark.text import text
@@ -179,6 +179,22 @@ def test_work_between_the_ticks_counts() -> None:
 def test_what_another_program_says_is_no_look(data: dict) -> None:
     with pytest.raises((KeyError, TypeError, ValueError, AttributeError)):
         from_json(data)
+
+
+def test_each_router_has_lines_with_its_own_name_of_the_link(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(serve.box, "read_topology", lambda: ())
+    said = json.loads(json.dumps(serve.describe(replace(PLAN, bundle="zt3"))))
+    far = drive.far_end("R2", said)
+    assert far.bundle == "zt3" and far.cpus.keys() == {i.number for i in PLAN.instances}
+    far = replace(far, cpus=end().cpus, order=end().order)
+    made = decide("zt0", 4, curve([600, 940, 941, 940]), replace(end(), bundle="zt0"), far)
+    assert made.near == ("set interfaces zerotier zt0 instances 2",) and made.far == ("set interfaces zerotier zt3 instances 2",)
+    made = decide("zt0", 4, [step(4, 2000, use(4), use(4, 0.55, others={1: 0.6}))], end(), far)
+    assert made.far == ("set interfaces zerotier zt3 cpu affinity 2-5",)
+    assert drive.far_end("R2", {k: v for k, v in said.items() if k != "bundle"}).bundle == ""
+    for strange in ("zt0\nset system", "eth0", [], 7):
+        with pytest.raises(ValueError):
+            drive.far_end("R2", {**said, "bundle": strange})
 
 
 # -- what is said on the wire

@@ -50,11 +50,15 @@ class Step:
 
 @dataclass(frozen=True)
 class End:
-    """A router: its name, where each instance may run (empty: anywhere), and its CPUs in the order in which instances take them."""
+    """A router: its name, where each instance may run (empty: anywhere), and its CPUs in the order in which instances take them.
+
+    ``bundle`` is what it calls the link; empty where that is not known.
+    """
 
     name: str
     cpus: Mapping[int, tuple[int, ...]]
     order: tuple[int, ...]
+    bundle: str = ""
 
 
 @dataclass(frozen=True)
@@ -119,7 +123,10 @@ def enough(steps: Sequence[Step]) -> int:
 
 
 def decide(bundle: str, configured: int, steps: Sequence[Step], near: End, far: End) -> Verdict:
-    """What to configure; ``steps`` must not be empty. ``configured`` is the number of instances of the bundle here."""
+    """What to configure; ``steps`` must not be empty. ``configured`` is the number of instances of the bundle here.
+
+    An end that does not tell its name of the link has the one that it has here, ``bundle``.
+    """
     ordered = sorted(steps, key=lambda step: len(step.instances))
     last, wanted = ordered[-1], enough(ordered)
     at = next(step for step in ordered if len(step.instances) == wanted)
@@ -136,9 +143,10 @@ def decide(bundle: str, configured: int, steps: Sequence[Step], near: End, far: 
     lines = []
     for end, use in ((near, last.near), (far, last.far)):
         count = configured if end is near else len(end.cpus)
-        own = [f"set interfaces zerotier {bundle} instances {wanted}"] if count != wanted else []
+        base = f"set interfaces zerotier {end.bundle or bundle}"
+        own = [f"{base} instances {wanted}"] if count != wanted else []
         if cpus := better_cpus(end, use, wanted):
-            own.append(f"set interfaces zerotier {bundle} cpu affinity {format_cpu_list(cpus)}")
+            own.append(f"{base} cpu affinity {format_cpu_list(cpus)}")
         lines.append(tuple(own))
     return Verdict(wanted, found, tuple(spoken), lines[0], lines[1])
 

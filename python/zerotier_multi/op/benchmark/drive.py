@@ -8,12 +8,12 @@ import socket
 import struct
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict
 from typing import Any
 
-from zerotier_multi import box
+from zerotier_multi import box, names
 from zerotier_multi.cpu import placement_order
 from zerotier_multi.op.benchmark import wire
 from zerotier_multi.op.benchmark.decide import End, Step, Verdict, decide, full, numbers
@@ -87,10 +87,9 @@ class Run:
             raise Unavailable(f"{remote} does not take part: {str(answer.get('why'))[:200]}")
         self._pids = pids_of(plan)
         topology = placement_order(box.read_topology())
-        near = End(socket.gethostname(), {i.number: i.cpus for i in plan.instances}, topology)
+        near = End(socket.gethostname(), {i.number: i.cpus for i in plan.instances}, topology, plan.bundle)
         try:
-            cpus = {int(k): tuple(map(int, v)) for k, v in answer["instances"].items()}
-            self.ends = near, End(remote, cpus, tuple(map(int, answer["order"])))
+            self.ends = near, far_end(remote, answer)
         except (KeyError, TypeError, ValueError, AttributeError):
             raise Unavailable(f"what listens on TCP port {wire.PORT} of {remote} is another program") from None
         self._leave_instances_alone(stack)
@@ -156,6 +155,18 @@ class Run:
         except (KeyError, TypeError, ValueError, AttributeError):
             raise self._lost("its answer is not as expected") from None
         return near, far, sum(s for s, _ in sent), sum(again for _, again in sent)
+
+
+def far_end(remote: str, answer: Mapping[str, Any]) -> End:
+    """What the other end says of itself; pure. An earlier version does not say what it calls the link.
+
+    Raises KeyError, TypeError, ValueError, AttributeError for what is no such answer.
+    """
+    bundle = str(answer.get("bundle", ""))
+    if bundle and not names.BUNDLE_RE.fullmatch(bundle):
+        raise ValueError(bundle)
+    cpus = {int(k): tuple(map(int, v)) for k, v in answer["instances"].items()}
+    return End(remote, cpus, tuple(map(int, answer["order"])), bundle)
 
 
 Moment = tuple[Look, Look, int, int]  # both ends, segments sent, and sent again

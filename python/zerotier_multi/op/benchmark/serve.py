@@ -77,6 +77,7 @@ def describe(plan: Plan) -> dict[str, Any]:
     return {
         "ok": True,
         "version": wire.VERSION,
+        "bundle": plan.bundle,
         "instances": {str(i.number): list(i.cpus) for i in plan.instances},
         "order": list(placement_order(box.read_topology())),
     }
