@@ -25,7 +25,7 @@ from zerotier_multi.controller import client as transport
 from zerotier_multi.controller.client import Client, ControllerError
 from zerotier_multi.controller.dialects import DIALECTS, Member, Request
 from zerotier_multi.controller.settings import KINDS, place
-from zerotier_multi.controller.work import WAITING
+from zerotier_multi.controller.work import NO_LIST, WAITING
 from zerotier_multi.cpu import Cpu
 from zerotier_multi.errors import ConfigProblems
 from zerotier_multi.identity import PublicIdentity
@@ -140,6 +140,13 @@ def test_a_network_of_others_keeps_no_member_of_the_own_one_waiting(kind: str, t
         assert told.done == 1 and str(told.fault).endswith(f" ({NODES[0]} on 8056c2e21c000009)")
         if ELSEWHERE[kind] != 404:
             assert str(told.fault).startswith("rejects the API key for this network")
+
+
+def test_a_url_that_leads_nowhere_is_no_matter_of_patience(tmp_path: Path) -> None:
+    with FakeController("ztnet", *NODES) as made:
+        found = program.attempt(plan_of("ztnet", f"{made.url}/ztnet", tmp_path, "authorize"), KEY, "R1")
+        assert {m["fault"] for m in found["members"]} == {NO_LIST} and found["fault"] is None
+        assert len(made.asked) == 1
 
 
 def test_what_was_refused_is_not_asked_again(tmp_path: Path) -> None:

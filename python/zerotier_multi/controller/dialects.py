@@ -45,6 +45,7 @@ class Dialect:
     understand: Callable[[Any, str], Member | None]  # an answer to it; None where that node is no member
     change: Callable[[str, str, Member, Member], list[Request]]  # network, node, as it is, as it shall be
     creates: bool = field(default=False)  # a member that has never asked can be written, too
+    lists: bool = field(default=False)  # it is asked for all members, so that a 404 does not mean one that is missing
 
 
 def _path(network: str, node: str) -> str:
@@ -178,5 +179,5 @@ DIALECTS: Mapping[str, Dialect] = {
     CENTRAL: Dialect(lambda key: ("Authorization", f"Bearer {key}"), _read_member, _of_central, _change_central),
     CENTRAL_LEGACY: Dialect(lambda key: ("Authorization", f"token {key}"), _read_member, _of_legacy, _change_legacy, creates=True),
     ZEROTIER_ONE: Dialect(lambda key: ("X-ZT1-Auth", key), _read_member, _of_controller, _change_controller, creates=True),
-    ZTNET: Dialect(lambda key: ("x-ztnet-auth", key), _read_list, _of_list, _change_ztnet),
+    ZTNET: Dialect(lambda key: ("x-ztnet-auth", key), _read_list, _of_list, _change_ztnet, lists=True),
 }

@@ -14,6 +14,7 @@ from zerotier_multi.plan import Plan
 Ask = Callable[[Request], Any]
 
 WAITING = "waits until the node has asked for the network"
+NO_LIST = "has no members of this network at its url, which must end with /api/v1 or /api/v1/org/ID where it has a path"
 REJECTED = "rejects the API key, or the key has no right to that network"
 NO_RIGHT = (401, 403)
 
@@ -76,7 +77,7 @@ def settle(task: Task, dialect: Dialect, ask: Ask) -> Done:
         if refused.status == 429:
             raise ControllerError("wants fewer requests") from None
         if refused.status == 404:
-            why = f"has no network {task.network}" if dialect.creates else WAITING
+            why = NO_LIST if dialect.lists else f"has no network {task.network}" if dialect.creates else WAITING
             return Done(task.device, task.network, task.node, why)
         return Done(task.device, task.network, task.node, str(refused))
     return Done(task.device, task.network, task.node, changed=bool(todo))
@@ -110,6 +111,6 @@ def _look(task: Task, dialect: Dialect, ask: Ask) -> Member | None:
     try:
         return dialect.understand(ask(dialect.read(task.network, task.node)), task.node)
     except Refused as refused:
-        if refused.status == 404:
+        if refused.status == 404 and not dialect.lists:
             return None
         raise
