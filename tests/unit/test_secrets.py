@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import re
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -77,3 +79,18 @@ def test_what_a_link_leads_to_is_not_touched(home: Path, tmp_path: Path) -> None
     make_home(home)
     assert keep_secrets(home, running=True) == []
     assert (other.stat().st_uid, other.stat().st_mode & 0o777) == (65534, 0o644)
+
+
+def test_the_commands_of_the_documentation_tell_no_token_to_who_lists_processes(tmp_path: Path) -> None:
+    text = (Path(__file__).resolve().parents[2] / "docs/vyos.md").read_text()
+    (block,) = [found for found in re.findall(r"^```\n(.*?)^```$", text, re.MULTILINE | re.DOTALL) if "authtoken.secret" in found]
+    (tmp_path / "authtoken.secret").write_text("hush")
+    for name, script in (("sudo", 'echo "$@" >>arguments; exec "$@"'), ("curl", 'echo "$@" >>arguments; cat >>read')):
+        (tmp_path / name).write_text(f"#!/bin/sh\n{script}\n")
+        (tmp_path / name).chmod(0o755)
+    commands = block.replace("/var/lib/zerotier-one/", f"{tmp_path}/")
+    environment = {"PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    subprocess.run(["bash", "-euc", commands], cwd=tmp_path, env=environment, check=True, timeout=20)
+    told = (tmp_path / "arguments").read_text()
+    assert (tmp_path / "read").read_text() == "X-ZT1-Auth: hush\n" * 4
+    assert "hush" not in told and told.count("/member/") == 4 and "-H @-" in told
