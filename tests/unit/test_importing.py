@@ -121,6 +121,40 @@ def test_two_networks_and_addresses_of_a_controller(tmp_path: Path) -> None:
     commits(found)
 
 
+def took(network: str) -> str:
+    return (
+        f"# network {network} took addresses and routes from its controller; set address, transit and remote instead, "
+        f"or network {network} allow-managed"
+    )
+
+
+@pytest.mark.parametrize(("settings", "told"), [
+    (None, [took(NETWORK)]),
+    ("allowGlobal=0\n", [took(NETWORK)]),
+    ("allowManaged=0\n", []),
+    ("allowManaged=0\nallowDNS=1\n",
+     [f"# allowDNS of {NETWORK} is not taken over; if its controller is to do that again, set network {NETWORK} allow-dns"]),
+])  # fmt: skip
+def test_what_a_controller_might_do_is_said_also_where_it_is_the_default(
+    tmp_path: Path, settings: str | None, told: list[str]
+) -> None:
+    path = home(tmp_path / "z")
+    if settings is not None:
+        (path / "networks.d" / f"{NETWORK}.local.conf").write_text(settings)
+    assert [line for line in imported(path) if NETWORK in line and line.startswith("#")] == told
+
+
+def test_on_openwrt_too(tmp_path: Path) -> None:
+    for uci, said in (
+        (OLD_UCI, True),
+        (NEW_UCI, True),
+        (NEW_UCI.replace("\toption allow_managed '1'\n", ""), True),
+        (NEW_UCI.replace("allow_managed '1'", "allow_managed '0'"), False),
+    ):
+        (tmp_path / "zerotier").write_text(uci)
+        assert (took(NETWORK) in imported(tmp_path / "zerotier")) == said
+
+
 def test_the_home_of_a_controller_keeps_its_identity_for_itself(tmp_path: Path) -> None:
     """Its networks have the node in their IDs, and nothing here would answer their members."""
     path = home(tmp_path / "z")

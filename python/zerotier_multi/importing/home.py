@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import re
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,6 +14,10 @@ from zerotier_multi.importing.process import ImportProblem, Process, of_local_co
 from zerotier_multi.planet import is_our_planet
 
 MOST = 1 << 20  # bytes of a file
+TOOK = (
+    "network {network} took addresses and routes from its controller; set address, transit and remote instead, "
+    "or network {network} allow-managed"
+)
 _NETWORK = re.compile(r"([0-9a-f]{16})\.conf")
 _CONTROLLED = re.compile(r"[0-9a-f]{16}\.json")
 _PARTS = ("identity.public", "identity.secret", "local.conf", "networks.d", "zerotier-one.port")
@@ -40,11 +45,7 @@ def _natural(path: Path) -> tuple[str, int]:
 def read_home(path: Path) -> Process:
     """What the files of a home say. Raises :class:`ImportProblem`."""
     networks = sorted(match[1] for file in _listed(path / "networks.d") if (match := _NETWORK.fullmatch(file.name)))
-    managed = [network for network in networks if "allowManaged=1" in _text(path / "networks.d" / f"{network}.local.conf")]
-    remarks = [
-        f"network {network} took addresses and routes from its controller; set address, transit and remote instead, or network {network} allow-managed"
-        for network in managed
-    ]
+    remarks = [line for network in networks for line in _allowed(network, _text(path / "networks.d" / f"{network}.local.conf"))]
     worlds = [f"moon {text}" for file in _listed(path / "moons.d") if (text := _moon(file))]
     planet = _bytes(path / "planet")
     if planet and not world.is_public(planet) and not is_our_planet(planet):
@@ -63,6 +64,16 @@ def read_home(path: Path) -> Process:
     made = of_local_conf(read_json(path / "local.conf"), path.name, networks=tuple(networks), home=home)
     port = made.port or _port(path)
     return replace(made, port=port, settings=(*made.settings, *worlds), remarks=(*made.remarks, *remarks))
+
+
+def _allowed(network: str, text: str) -> Iterable[str]:
+    """What a controller may set, by a ``NWID.local.conf``; without a word, or a file, addresses and routes."""
+    given = dict(line.strip().partition("=")[::2] for line in text.splitlines())
+    if given.get("allowManaged", "1") != "0":  # a list of what is allowed, for one
+        yield TOOK.format(network=network)
+    for key, word in (("allowGlobal", "allow-global"), ("allowDefault", "allow-default"), ("allowDNS", "allow-dns")):
+        if given.get(key, "0") == "1":
+            yield f"{key} of {network} is not taken over; if its controller is to do that again, set network {network} {word}"
 
 
 def _controlled(path: Path) -> list[str]:

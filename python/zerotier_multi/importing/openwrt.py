@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from pathlib import Path
 
-from zerotier_multi.importing.home import read_json
+from zerotier_multi.importing.home import TOOK, read_json
 from zerotier_multi.importing.process import ImportProblem, Process, of_local_conf
 
 Section = tuple[str, str, dict[str, list[str]]]  # type, name, options
@@ -44,9 +44,12 @@ def _process(name: str, options: dict[str, list[str]], networks: list[dict[str, 
         *options.get("join", []),
         *(one["id"][-1] for one in networks if "id" in one and one.get("enabled", ["1"])[-1] == "1"),
     ]
-    remarks = []
+    # ZeroTier allows addresses and routes where nothing is said.
+    remarks = [TOOK.format(network=word.lower()) for word in options.get("join", [])]
     for network in networks:
-        for option in ("allow_managed", "allow_global", "allow_default", "allow_dns"):
+        if "id" in network and network["id"][-1] in joined and network.get("allow_managed", ["1"])[-1] != "0":
+            remarks.append(TOOK.format(network=network["id"][-1].lower()))
+        for option in ("allow_global", "allow_default", "allow_dns"):
             if network.get(option, ["0"])[-1] == "1":
                 remarks.append(
                     f"{option} of {network.get('id', ['a network'])[-1]} is not taken over; set address, transit and remote instead"
