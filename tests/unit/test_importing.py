@@ -107,6 +107,16 @@ def test_several_homes_are_the_instances_of_one_bundle(tmp_path: Path) -> None:
     commits(found)
 
 
+@pytest.mark.parametrize("without", [1, 3])
+def test_a_home_that_has_joined_no_network_is_on_none(tmp_path: Path, without: int) -> None:
+    for k in (1, 2, 3):
+        home(tmp_path / f"zt{k}", networks=() if k == without else (NETWORK,))
+    found = imported(tmp_path)
+    assert [line for line in found if " network-id " in line or "no network" in line] == [
+        f"# zt{k} has joined no network" if k == without else f"{BASE} instance {k} network-id {NETWORK}" for k in (1, 2, 3)
+    ]
+
+
 def test_two_networks_and_addresses_of_a_controller(tmp_path: Path) -> None:
     path = home(tmp_path / "z", networks=(NETWORK, "8056c2e21c000002"))
     (path / "networks.d" / f"{NETWORK}.local.conf").write_text("allowManaged=1\nallowGlobal=0\n")

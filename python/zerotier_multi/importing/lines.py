@@ -95,9 +95,8 @@ def _bundle(bundle: str, processes: Sequence[Process]) -> Iterable[str]:
 
 
 def _networks(base: str, numbered: Sequence[tuple[int, Process]]) -> Iterable[str]:
-    joined = {process.networks[0] for _k, process in numbered if process.networks}
-    if len(joined) == 1:
-        first = numbered[0][1].networks
+    first = numbered[0][1].networks
+    if first and all(process.networks[:1] == first[:1] for _k, process in numbered):
         for network in first if len(numbered) == 1 else first[:1]:
             yield f"{base} network-id {shlex.quote(network)}"
         return
