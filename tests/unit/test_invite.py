@@ -6,6 +6,7 @@ import base64
 import binascii
 import ipaddress
 import random
+import re
 import struct
 
 import pytest
@@ -16,7 +17,7 @@ from zerotier_multi.errors import ConfigProblems
 from zerotier_multi.identity import PublicIdentity
 from zerotier_multi.invite import Invite, InvitedInstance, decode, encode
 from zerotier_multi.op.errors import Unavailable
-from zerotier_multi.op.invite import invite_data, qr_code
+from zerotier_multi.op.invite import invite_data, left_out, qr_code
 from zerotier_multi.op.remotes import remotes_data, remotes_text
 from zerotier_multi.planner import make_plan
 from zerotier_multi.values import endpoint
@@ -153,6 +154,30 @@ def test_the_command_that_is_printed_makes_this_router_known_to_the_other() -> N
         "Nr  Node        Next hop    Endpoints",
         "--  ----------  ----------  --------------",
         " 1  1234567801  10.14.0.1   192.0.2.1:9993",
+    ]
+
+
+def test_an_invite_has_endpoints_of_both_families_and_says_which_it_has_not() -> None:
+    plan = make_plan(bundle(BASE), CPUS, "/usr/sbin/ztnode")
+
+    def entry(fours: int, sixes: int) -> dict[str, object]:
+        endpoints = [*(f"192.0.2.{n}:9993" for n in range(1, fours + 1)), *(f"[2001:db8::{n}]:9993" for n in range(1, sixes + 1))]
+        return {"instance": 1, "identity": str(identity(1)), "endpoints": endpoints, "answers": True, "left_out": []}
+
+    def invited(given: dict[str, object]) -> list[str]:
+        made = decode(str(invite_data(plan, {"instances": [given]}, "R1")["invite"]))
+        return sorted(map(str, made.instances[1].endpoints))
+
+    for fours, sixes, there in ((10, 10, (4, 4)), (14, 1, (7, 1)), (0, 9, (0, 8)), (2, 7, (2, 6)), (4, 4, (4, 4))):
+        given = entry(fours, sixes)
+        kept = invited(given)
+        assert (sum(one[0] != "[" for one in kept), sum(one[0] == "[" for one in kept)) == there
+        told = "".join(left_out({"bundle": "zt0", "instances": [given]}, "R1"))
+        assert [one for one in given["endpoints"] if one not in kept] == re.findall(r"\S+:9993", told)
+    assert told == ""
+    assert list(left_out({"bundle": "zt0", "instances": [entry(10, 0)]}, "R1")) == [
+        "# Left out of instance 1: 192.0.2.9:9993, 192.0.2.10:9993 (an invite has 8 endpoints of each); for all of them use the lines "
+        "of: show zerotier zt0 identity name R1"
     ]
 
 

@@ -93,7 +93,8 @@ def invite(raw: bool, bundle: str, name: str | None, everything: bool = False, q
     if raw:
         return made
     command = str(made["command"])
-    return "\n".join([command, *identity.remarks(found, "invite"), *([invites.qr_code(command)] if qr else [])])
+    remarks = [*identity.remarks(found, "invite"), *invites.left_out(found, known)]
+    return "\n".join([command, *remarks, *([invites.qr_code(command)] if qr else [])])
 
 
 def _own_name(bundle: str, name: str | None, word: str) -> str:

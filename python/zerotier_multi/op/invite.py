@@ -5,7 +5,8 @@ from __future__ import annotations
 import ipaddress
 import shutil
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from itertools import zip_longest
 from typing import Any
 
 from zerotier_multi.identity import PublicIdentity
@@ -50,8 +51,28 @@ def _only(networks: set[str]) -> str | None:
 
 
 def _instance(entry: Mapping[str, Any]) -> InvitedInstance:
-    endpoints: list[Endpoint] = [endpoint(text) for text in entry["endpoints"]]
-    return InvitedInstance(PublicIdentity.parse(entry["identity"]), tuple(endpoints[:MAX_ENDPOINTS]))
+    return InvitedInstance(PublicIdentity.parse(entry["identity"]), tuple(_chosen(entry)))
+
+
+def _chosen(entry: Mapping[str, Any]) -> list[Endpoint]:
+    """The endpoints of an instance that an invite has room for: the families in turn, since a remote may have one of them."""
+    found = [endpoint(text) for text in entry["endpoints"]]
+    if len(found) <= MAX_ENDPOINTS:
+        return found
+    families = ([one for one in found if one.address.version == version] for version in (4, 6))
+    in_turn = [one for pair in zip_longest(*families) for one in pair if one is not None]
+    return in_turn[:MAX_ENDPOINTS]
+
+
+def left_out(identities: Mapping[str, Any], name: str) -> Iterable[str]:
+    """Endpoints that an invite has no room for, as lines that conf mode leaves alone; ``name`` is this router's."""
+    for entry in identities["instances"]:
+        kept = set(map(str, _chosen(entry)))
+        if rest := [text for text in entry["endpoints"] if text not in kept]:
+            yield (
+                f"# Left out of instance {entry['instance']}: {', '.join(rest)} (an invite has {MAX_ENDPOINTS} endpoints of each); "
+                f"for all of them use the lines of: show zerotier {identities['bundle']} identity name {name}"
+            )
 
 
 def qr_code(text: str) -> str:
