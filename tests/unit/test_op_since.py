@@ -31,3 +31,14 @@ def test_a_damaged_memory_is_begun_anew(tmp_path: Path) -> None:
         memory.write_text(text)
         assert Since(memory, lambda: 1.0).unix(1, 1.0) is None
     assert Since(tmp_path / "none" / "since.json", lambda: 1.0).note({1: "up"}) != []
+
+
+def test_a_memory_that_cannot_be_written_is_told_and_tried_until_it_can(tmp_path: Path) -> None:
+    memory = tmp_path / "none" / "since.json"
+    since = Since(memory, lambda: 100.0)
+    told = [f"{memory} cannot be written (No such file or directory)"]
+    assert since.note({1: "up"}) == told and since.note({1: "up"}) == told
+    memory.parent.mkdir()
+    assert since.note({1: "up"}) == [] and Since(memory, lambda: 100.0).states() == {1: "up"}
+    written = memory.stat().st_ino
+    assert since.note({1: "up"}) == [] and memory.stat().st_ino == written

@@ -26,20 +26,23 @@ class Since:
     def __init__(self, path: Path, clock: Callable[[], float] = since_boot) -> None:
         self._path, self._clock = path, clock
         self._known = self._load()
+        self._unsaved = False  # the file is not what is known, because it could not be written
 
     def note(self, states: Mapping[int, PathState]) -> list[str]:
         """Take the states of all paths; those that are not named any more are forgotten.
 
-        Returns a sentence when the memory cannot be written.
+        Returns a sentence when the memory cannot be written, at each look until it can.
         """
         now = self._clock()
         known = {
             path: old if (old := self._known.get(path)) and old[0] == state else (state, now) for path, state in states.items()
         }
-        if known == self._known:
+        if known == self._known and not self._unsaved:
             return []
         self._known = known
-        return memory.store(self._path, {str(path): entry for path, entry in known.items()})
+        problems = memory.store(self._path, {str(path): entry for path, entry in known.items()})
+        self._unsaved = bool(problems)
+        return problems
 
     def states(self) -> dict[int, PathState]:
         """The states of all paths as they were taken last."""
