@@ -164,6 +164,17 @@ def test_a_daemon_started_anew_tells_what_has_changed_meanwhile() -> None:
     assert [e.kind for e in heard] == ["device-appeared", "path-state"]
 
 
+def test_a_daemon_started_anew_remembers_what_goes_elsewhere() -> None:
+    """All paths are up, and the word of the bundle depends on its prefixes alone."""
+    elsewhere = {"zt0": {"10.0.55.2/32": "the route 10.0.55.2/32 over eth1 of another program (protocol static) is used instead"}}
+    made, heard = chronicle()
+    made.look([PLAN], replace(seen(), unrouted=elsewhere), states(seen()), elsewhere)
+    assert heard == []
+    made, heard = chronicle()
+    made.look([PLAN], seen(), states(seen()), elsewhere)
+    assert [(e.kind, e.before, e.after) for e in heard] == [("bundle-up", "degraded", "up")]
+
+
 def test_the_first_look_ever_is_no_event() -> None:
     made, heard = chronicle()
     made.look([PLAN], seen(*["no device"] * 4, **dict.fromkeys(DEVICES, 0)), {})

@@ -274,15 +274,15 @@ class Daemon:
     def _tell(self, problems: list[str], notes: list[str]) -> None:
         """Tell what has come of a look: events, and problems that are new."""
         look = self._look
-        states, memory = self._states(), self._since.states()
-        problems += self._since.note(states)
+        states, memory, unrouted = self._states(), self._since.states(), self._since.unrouted()
+        problems += self._since.note(states, look.blocked.prefixes)
         member = [i.device for plan in look.plans for i in plan.instances]
         devices = {name: look.have.links[name].index if name in look.have.links else 0 for name in member}
         members = self._members.look(look.plans, states, time.monotonic())
         self._controllers.look({m.bundle for m in members.values() if m.word == NetworkState.UNAUTHORIZED}, time.monotonic())
         ready = frozenset(self._decision.want.ready)
         seen = Seen(states, devices, ready, members, look.blocked.paths, look.blocked.prefixes)
-        self._chronicle.look(look.plans, seen, memory)
+        self._chronicle.look(look.plans, seen, memory, unrouted)
         now = time.monotonic()
         self._retry = now + RETRY if problems else None
         problems = list(dict.fromkeys([*problems, *notes, *self._router.notes(now)]))

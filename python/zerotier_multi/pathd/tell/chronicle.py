@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 
 from zerotier_multi.pathd.tell.events import REVIVED, Event, Seen, events, path_cause, remembered
 from zerotier_multi.plan import Plan
@@ -20,9 +21,16 @@ class Chronicle:
         self._causes: dict[int, str] = {}
         self._revivals: Counter[tuple[str, int]] = Counter()
 
-    def look(self, plans: Sequence[Plan], now: Seen, memory: Mapping[int, str]) -> None:
-        """Take a look; ``memory`` are the states of the paths as they were written down before it."""
-        before = remembered(plans, memory, now) if self._seen is None else self._seen
+    def look(
+        self,
+        plans: Sequence[Plan],
+        now: Seen,
+        memory: Mapping[int, str],
+        unrouted: Mapping[str, Mapping[str, str]] = MappingProxyType({}),
+    ) -> None:
+        """Take a look; ``memory`` and ``unrouted`` are the states of the paths and the prefixes that go elsewhere as they
+        were written down before it."""
+        before = remembered(plans, memory, now, unrouted) if self._seen is None else self._seen
         for path, (plan, entry) in {path.nexthop_id: (of, path) for of in plans for path in of.paths}.items():
             was, word = before.states.get(path), now.states[path]
             changed = was is not None and was != word

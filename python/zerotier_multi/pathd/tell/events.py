@@ -72,8 +72,8 @@ class Seen:
     unrouted: Mapping[str, Mapping[str, str]] = field(default_factory=dict)  # of each bundle prefixes, and why
 
 
-def remembered(plans: Iterable[Plan], states: Mapping[int, str], now: Seen) -> Seen:
-    """The look before the first one of a daemon started anew, out of the states that it finds written down.
+def remembered(plans: Iterable[Plan], states: Mapping[int, str], now: Seen, unrouted: Mapping[str, Mapping[str, str]]) -> Seen:
+    """The look before the first one of a daemon started anew, out of what it finds written down.
 
     A device that paths were seen over is taken for the one that is there now.
     """
@@ -81,7 +81,8 @@ def remembered(plans: Iterable[Plan], states: Mapping[int, str], now: Seen) -> S
     for path in (path for plan in plans for path in plan.paths if path.nexthop_id in states):
         absent = states[path.nexthop_id] == PathState.NO_DEVICE
         devices[path.device] = 0 if absent else now.devices.get(path.device) or -1
-    return Seen(states, devices, frozenset(path for path, state in states.items() if PathState(state).answered))
+    ready = frozenset(path for path, state in states.items() if PathState(state).answered)
+    return Seen(states, devices, ready, unrouted=unrouted)
 
 
 def events(plans: Iterable[Plan], before: Seen, after: Seen) -> Iterator[Event]:

@@ -1,4 +1,4 @@
-"""Since when each path has been in its state; kept in a file, so that a daemon started anew still knows it.
+"""What was seen last: each path's state and since when, and prefixes that go elsewhere; kept in a file for the next daemon.
 
 Times are seconds of the clock that runs from boot, which no time server moves; the file is in /run, which a
 boot empties too.
@@ -10,9 +10,12 @@ import math
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from types import MappingProxyType
 
-from zerotier_multi import memory
+from zerotier_multi import memory, names
 from zerotier_multi.states import PathState
+
+Unrouted = Mapping[str, Mapping[str, str]]  # bundle -> prefix -> why its packets do not go over the bundle
 
 
 def since_boot() -> float:
@@ -21,15 +24,18 @@ def since_boot() -> float:
 
 
 class Since:
-    """Remembers for every path, known by the id of its next hop, its state and when that began."""
+    """Remembers for every path, known by the id of its next hop, its state and when that began.
+
+    And of each bundle the prefixes that do not go over it, with the reason: its word depends on them too.
+    """
 
     def __init__(self, path: Path, clock: Callable[[], float] = since_boot) -> None:
         self._path, self._clock = path, clock
-        self._known = self._load()
+        self._known, self._unrouted = self._load()
         self._unsaved = False  # the file is not what is known, because it could not be written
 
-    def note(self, states: Mapping[int, PathState]) -> list[str]:
-        """Take the states of all paths; those that are not named any more are forgotten.
+    def note(self, states: Mapping[int, PathState], unrouted: Unrouted = MappingProxyType({})) -> list[str]:
+        """Take the states of all paths and the prefixes that go elsewhere; what is not named any more is forgotten.
 
         Returns a sentence when the memory cannot be written, at each look until it can.
         """
@@ -37,10 +43,11 @@ class Since:
         known = {
             path: old if (old := self._known.get(path)) and old[0] == state else (state, now) for path, state in states.items()
         }
-        if known == self._known and not self._unsaved:
+        elsewhere = {bundle: dict(prefixes) for bundle, prefixes in unrouted.items() if prefixes}
+        if (known, elsewhere) == (self._known, self._unrouted) and not self._unsaved:
             return []
-        self._known = known
-        problems = memory.store(self._path, {str(path): entry for path, entry in known.items()})
+        self._known, self._unrouted = known, elsewhere
+        problems = memory.store(self._path, {**{str(path): entry for path, entry in known.items()}, **elsewhere})
         self._unsaved = bool(problems)
         return problems
 
@@ -48,14 +55,21 @@ class Since:
         """The states of all paths as they were taken last."""
         return {path: state for path, (state, _began) in self._known.items()}
 
+    def unrouted(self) -> Unrouted:
+        """The prefixes of each bundle that go elsewhere as they were taken last."""
+        return self._unrouted
+
     def unix(self, path: int, wall: float) -> int | None:
         """When the state of a path began, in seconds since 1970; ``wall`` is that clock's time now."""
         entry = self._known.get(path)
         return None if entry is None else round(wall - (self._clock() - entry[1]))
 
-    def _load(self) -> dict[int, tuple[PathState, float]]:
+    def _load(self) -> tuple[dict[int, tuple[PathState, float]], dict[str, dict[str, str]]]:
+        written = memory.load(self._path)
+        elsewhere = {name: written.pop(name) for name in [*written] if names.BUNDLE_RE.fullmatch(name)}
         try:
-            known = {int(path): (PathState(state), float(began)) for path, (state, began) in memory.load(self._path).items()}
-        except (ValueError, TypeError, OverflowError):
-            return {}
-        return known if all(math.isfinite(began) for _state, began in known.values()) else {}
+            known = {int(path): (PathState(state), float(began)) for path, (state, began) in written.items()}
+            unrouted = {bundle: {prefix: str(why) for prefix, why in found.items()} for bundle, found in elsewhere.items()}
+        except (ValueError, TypeError, OverflowError, AttributeError):
+            return {}, {}
+        return (known, unrouted) if all(math.isfinite(began) for _state, began in known.values()) else ({}, {})
