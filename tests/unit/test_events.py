@@ -10,7 +10,7 @@ import pytest
 from tests.configuration import EXAMPLE, bundle
 from zerotier_multi.cpu import Cpu
 from zerotier_multi.pathd.tell.chronicle import Chronicle
-from zerotier_multi.pathd.tell.events import INFO, NOTICE, WARNING, Event, Seen, events, hang, path_cause, revival
+from zerotier_multi.pathd.tell.events import INFO, NOTICE, WARNING, Event, Seen, events, hang, path_cause, recovery, revival
 from zerotier_multi.pathd.instances.healing import cause
 from zerotier_multi.planner import make_plan
 
@@ -200,11 +200,13 @@ def test_what_the_daemon_does_to_an_instance_is_told() -> None:
     lost, left = cause(instance, ()), cause(instance, ("planet", marker))
     for event in (revival("zt0", instance, lost), hang("zt0", instance), revival("zt0", instance, left)):
         made.tell(event)
-    assert (made.revivals("zt0", 2), made.revivals("zt0", 1)) == (2, 0)
+    assert (made.revivals("zt0", 2), made.revivals("zt0", 1)) == (3, 0)  # systemd starts a killed one
     assert [e.message for e in heard[:3]] == [
         "instance zt0/2: zerotier-multi@zt0-2.service is started again: its device zt0p2 is missing",
         "instance zt0/2: zerotier-multi@zt0-2.service is killed: it runs but does not answer",
         f"instance zt0/2: zerotier-multi@zt0-2.service is started again: it is not on its network: {marker} in its home did not match"
         " the plan",
     ]
+    made.tell(recovery("zt0", instance, "an address of this router has changed"))
+    assert made.revivals("zt0", 2) == 4
     assert heard[0].fields()["ZEROTIER_INSTANCE"] == "2" and "ZEROTIER_TO" not in heard[0].fields()

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 
-from zerotier_multi.pathd.tell.events import REVIVED, Event, Seen, events, path_cause, remembered
+from zerotier_multi.pathd.tell.events import STARTS, Event, Seen, events, path_cause, remembered
 from zerotier_multi.plan import Plan
 from zerotier_multi.states import PathState
 
@@ -50,7 +50,7 @@ class Chronicle:
 
     def tell(self, event: Event) -> None:
         """Take in an event and pass it on."""
-        if event.kind == REVIVED and event.instance is not None:
+        if event.kind in STARTS and event.instance is not None:
             self._revivals[event.bundle, event.instance] += 1
         for listener in self._listeners:
             listener(event)
@@ -64,5 +64,5 @@ class Chronicle:
         return self._causes.get(path)
 
     def revivals(self, bundle: str, instance: int) -> int:
-        """How often the daemon has started an instance again."""
+        """How often the daemon has started an instance again, after killing it too."""
         return self._revivals[bundle, instance]

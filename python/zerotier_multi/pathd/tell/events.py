@@ -19,6 +19,7 @@ WARNING, NOTICE, INFO = 4, 5, 6  # priorities of syslog(3)
 
 MOVED, UNRESOLVED = "endpoint-moved", "endpoint-unresolved"
 REVIVED, KILLED, RESTARTED = "instance-revived", "instance-killed", "instance-restarted"
+STARTS = frozenset({REVIVED, KILLED, RESTARTED})  # after which an instance starts anew; systemd starts a killed one
 BUSY, BLOCKED = "instance-busy", "instance-blocked"
 
 REPAIRED, CONTESTED = "repaired", "contested"

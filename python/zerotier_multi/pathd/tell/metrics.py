@@ -72,7 +72,7 @@ def _families(status: Data, counters: Counters) -> Iterator[tuple[str, str, str,
         _INSTANCE, ((i, i["load"]) for i in instances),
     )  # fmt: skip
     yield (
-        "instance_revivals_total", "counter", "Starts of the instance by zerotier-pathd since that was started.",
+        "instance_revivals_total", "counter", "Times that zerotier-pathd has started, restarted or killed the instance since that was started.",
         _INSTANCE, ((i, i["revivals"]) for i in instances),
     )  # fmt: skip
     for counter in COUNTERS:
