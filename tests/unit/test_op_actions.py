@@ -16,13 +16,15 @@ from types import ModuleType
 
 import pytest
 from lxml import etree
+from tests.unit import op_box
 from tests.unit.op_box import PLAN
 from zerotier_multi import commit, engine, names, restarts
 from zerotier_multi.engine import IdentityError, generate_identity
 from zerotier_multi.identity import PublicIdentity
-from zerotier_multi.op import actions, gather
+from zerotier_multi.op import actions, gather, monitor
 from zerotier_multi.op.errors import NotAllowed, NotConfigured, Unavailable
-from zerotier_multi.plan import to_json
+from zerotier_multi.op.snapshot import Snapshot
+from zerotier_multi.plan import Plan, to_json
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 
@@ -222,6 +224,31 @@ def test_only_root_is_answered(monkeypatch: pytest.MonkeyPatch) -> None:
     for call in (gather.require_root, actions.new_identity, lambda: gather.snapshot([])):
         with pytest.raises(NotAllowed, match="root is required"):
             call()
+
+
+def test_a_monitor_follows_what_is_committed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """It is left open on a screen for days."""
+    monkeypatch.setattr(names, "RUN_DIR", tmp_path)
+    shorter = replace(PLAN, instances=PLAN.instances[:2], paths=PLAN.paths[:2])
+    names.plan_file("zt0").write_text(to_json(shorter))
+    watched: list[Plan] = []
+
+    class Watcher:
+        def __init__(self, plans: list[Plan]) -> None:
+            self._plan = plans[0]
+            watched.append(self._plan)
+
+        def look(self) -> Snapshot:
+            return op_box.box(self._plan)
+
+    monkeypatch.setattr(monitor, "Watcher", Watcher)
+    live = monitor.Live("zt0")
+    assert all("instances 2/2, paths 2/2" in live.block(False) for _ in range(2)) and watched == [shorter]
+    names.plan_file("zt0").write_text(to_json(PLAN))
+    assert all("instances 4/4, paths 4/4" in live.block(False) for _ in range(2)) and watched == [shorter, PLAN]
+    names.plan_file("zt0").unlink()
+    with pytest.raises(NotConfigured, match=r"^interfaces zerotier zt0 is not configured; configured bundles: none$"):
+        live.block(False)
 
 
 def test_a_process_and_its_counters_are_read(tmp_path: Path) -> None:

@@ -62,33 +62,49 @@ def _row(snapshot: Snapshot, plan: Plan, place: int, colour: bool) -> list[str]:
     ]
 
 
+class Live:
+    """Looks at a bundle again and again, each time by the plan that is in force then."""
+
+    def __init__(self, bundle: str) -> None:
+        self._bundle = bundle
+        self._plan = plan_of(bundle)
+        self._watcher = Watcher([self._plan])
+
+    def block(self, colour: bool) -> str:
+        """What is shown now. Raises :class:`~zerotier_multi.op.errors.NotConfigured` when the bundle is gone."""
+        plan = plan_of(self._bundle)
+        if plan != self._plan:
+            self._plan, self._watcher = plan, Watcher([plan])
+        return block(self._watcher.look(), plan, colour)
+
+
 def monitor(bundle: str) -> None:
-    """Show a bundle until q, Ctrl-C or the end of the reader."""
+    """Show a bundle until q, Ctrl-C or the end of the reader. Raises :class:`~zerotier_multi.op.errors.OpError` kinds, also
+    when the bundle is deleted meanwhile."""
     try:
-        plan = plan_of(bundle)
-        watcher = Watcher([plan])
+        live = Live(bundle)
         if sys.stdout.isatty():
-            _on_terminal(watcher, plan)
+            _on_terminal(live)
         else:
-            _in_blocks(watcher, plan)
+            _in_blocks(live)
     except KeyboardInterrupt:
         pass
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # nothing is flushed into it at the end
 
 
-def _in_blocks(watcher: Watcher, plan: Plan) -> None:
+def _in_blocks(live: Live) -> None:
     while True:
         time.sleep(INTERVAL)
-        print(block(watcher.look(), plan, False), end="\n\n", flush=True)
+        print(live.block(False), end="\n\n", flush=True)
 
 
-def _on_terminal(watcher: Watcher, plan: Plan) -> None:
+def _on_terminal(live: Live) -> None:
     colour = table.use_colour()
     with _screen():
         while True:
             begin = time.monotonic()
-            _draw(f"{block(watcher.look(), plan, colour)}\n\nPress q to quit.")
+            _draw(f"{live.block(colour)}\n\nPress q to quit.")
             if _quit_within(max(0.0, INTERVAL - (time.monotonic() - begin))):
                 return
 
