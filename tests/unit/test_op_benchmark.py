@@ -19,6 +19,7 @@ from zerotier_multi.op.benchmark.drive import made_step, result, usable
 from zerotier_multi.op.benchmark.text import text
 from zerotier_multi.op.benchmark.usage import Look, between, busy, from_json
 from zerotier_multi.op.errors import NotConfigured, Unavailable, WrongValue
+from zerotier_multi.plans import Published
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -258,7 +259,7 @@ def test_a_run_has_a_length_that_it_can_have(seconds: int, monkeypatch: pytest.M
 
 
 def test_the_script_says_what_is_wrong_in_one_sentence(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setattr(gather, "published_plans", lambda: [PLAN])
+    monkeypatch.setattr(gather, "read_plans", lambda: Published({"zt0": PLAN}))
     for arguments in (["--bundle=zt9", "--server"], ["--bundle=zt9", "--remote=R2"], ["--bundle=zt0", "--remote=\x1b[2Jx"]):
         monkeypatch.setattr(sys, "argv", ["zerotier_benchmark.py", *arguments])
         with pytest.raises(SystemExit) as ended:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,6 +18,12 @@ from zerotier_multi.netlink.nexthops import Stray
 from zerotier_multi.netlink.routes import Route
 from zerotier_multi.netlink.rules import Rule
 from zerotier_multi.netlink.state import KernelState
+from zerotier_multi.op import api, gather
+from zerotier_multi.op.actions import restart
+from zerotier_multi.op.errors import NotConfigured, Unavailable
+from zerotier_multi.op.monitor import monitor
+from zerotier_multi.op.snapshot import Snapshot
+from zerotier_multi.op.text import NOTHING
 from zerotier_multi.pathd.decide import Inputs, decide
 from zerotier_multi.pathd.kernel.actions import actions
 from zerotier_multi.pathd.kernel.imagined import after
@@ -162,11 +169,58 @@ def test_a_daemon_that_starts_with_a_plan_of_a_newer_version_says_what_helps(tmp
     assert len(plans.load()) == 1 and plans.unread == frozenset()
 
 
-def test_a_file_that_is_no_bundles_holds_nothing_up(tmp_path: Path) -> None:
+@pytest.fixture
+def newer_zt0(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> str:
+    """A router with a plan of zt0 that this version cannot use; what is said of it."""
+    monkeypatch.setattr(names, "RUN_DIR", tmp_path)
+    names.plan_file("zt0").write_text(newer(plan_of()))
+    return f"plan {tmp_path}/zt0.json is unusable: not a plan of schema 1 (unknown field 'colour'); {REMEDY}"
+
+
+@pytest.mark.parametrize("ask", [gather.plan_of, monitor, lambda bundle: restart(bundle, None)])
+def test_op_mode_says_of_a_bundle_with_a_plan_of_a_newer_version_what_helps(newer_zt0: str, ask: Callable[[str], object]) -> None:
+    """It runs, so it is not called unconfigured."""
+    with pytest.raises(Unavailable) as told:
+        ask("zt0")
+    assert str(told.value) == newer_zt0
+    with pytest.raises(NotConfigured, match="^interfaces zerotier zt1 is not configured; configured bundles: zt0$"):
+        ask("zt1")
+
+
+@pytest.mark.parametrize("plans", [0, 1])
+@pytest.mark.parametrize("pathd_knows", [False, True])
+def test_lists_have_a_bundle_whose_plan_cannot_be_used_as_a_warning(
+    monkeypatch: pytest.MonkeyPatch, newer_zt0: str, plans: int, pathd_knows: bool
+) -> None:
+    """In the daemon's words where it has some: it knows what became of the bundle."""
+    own, pathd = newer_zt0, newer_zt0.replace(REMEDY, f"the last good one stays in force; {REMEDY}")
+
+    class Watcher:
+        def __init__(self, seen: list[Plan]) -> None:
+            self._plans = tuple(seen)
+
+        def look(self) -> Snapshot:
+            return Snapshot(0.0, self._plans, {"problems": [pathd] if pathd_knows else [], "bundles": {}})
+
+    if plans:
+        names.plan_file("zt1").write_text(to_json(plan_of(OTHER, "zt1")))
+    monkeypatch.setattr(gather, "Watcher", Watcher)
+    found = api.summary(True)
+    assert isinstance(found, dict) and found["warnings"] == [pathd if pathd_knows else own] and len(found["bundles"]) == plans
+    assert api.interfaces(True, None, False, False)["warnings"] == [own]
+    for shown in (api.summary(False), api.interfaces(False, None, False, False)):
+        words = " ".join(str(shown).split())
+        assert "is unusable: not a plan of schema 1" in words and REMEDY.split(": ")[0] in words and NOTHING not in words
+        assert ("zt1" in words) == bool(plans)
+
+
+def test_a_file_that_is_no_bundles_holds_nothing_up(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(names, "RUN_DIR", tmp_path)
     file = tmp_path / "zt999.json"
     file.write_text("{}")
     plans = Plans(tmp_path)
     assert plans.load() == [] and plans.unread == frozenset()
+    assert gather.plans_in_force() == ([], [])
     assert plans.problems == [f"plan {file} is unusable: zt999: not a bundle name, use zt0 to zt255; remove it with: rm {file}"]
     assert hindrances(tmp_path) == []
 

@@ -15,7 +15,7 @@ from zerotier_multi.op import invite as invites
 from zerotier_multi.op import remotes as remote_data
 from zerotier_multi.op import routes as route_data
 from zerotier_multi.op.errors import WrongValue
-from zerotier_multi.op.gather import plan_of, require_root, snapshot
+from zerotier_multi.op.gather import plan_of, plans_in_force, require_root, snapshot
 from zerotier_multi.op.interfaces import interfaces_data, interfaces_text
 from zerotier_multi.op.snapshot import Snapshot
 from zerotier_multi.op.table import use_colour
@@ -28,7 +28,8 @@ Answer = dict[str, Any] | str
 
 def summary(raw: bool) -> Answer:
     """All bundles."""
-    found = data.summary(snapshot(published_plans()))
+    plans, unusable = plans_in_force()
+    found = data.summary(snapshot(plans, unusable), unusable)
     return found if raw else text.summary(found, use_colour())
 
 
@@ -130,5 +131,6 @@ def imported(raw: bool, path: str) -> Answer:
 
 def interfaces(raw: bool, bundle: str | None, detail: bool, statistics: bool) -> Answer:
     """The devices of all bundles, or of one."""
-    found = interfaces_data(snapshot([plan_of(bundle)] if bundle else published_plans()))
+    plans, unusable = ([plan_of(bundle)], []) if bundle else plans_in_force()
+    found = interfaces_data(snapshot(plans, unusable), unusable)
     return found if raw else interfaces_text(found, detail, statistics, use_colour())

@@ -7,7 +7,7 @@ not known is None.
 from __future__ import annotations
 
 import base64
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from zerotier_multi import bridges, membership, names, world
@@ -29,14 +29,20 @@ _HASH_NAMES = {number: name for name, number in HASH_POLICY.items()}
 Data = dict[str, Any]
 
 
-def summary(snapshot: Snapshot) -> Data:
-    """All bundles, one entry each."""
+def summary(snapshot: Snapshot, unusable: Iterable[str] = ()) -> Data:
+    """All bundles, one entry each; ``unusable`` says of each further one what is wrong with its plan."""
     return {
         "schema": SCHEMA,
         "window_seconds": window(snapshot),
         "bundles": [bundle_entry(snapshot, plan) for plan in snapshot.plans],
-        "warnings": general_warnings(snapshot),
+        "warnings": with_unusable(general_warnings(snapshot), unusable),
     }
+
+
+def with_unusable(warnings: Sequence[str], unusable: Iterable[str]) -> list[str]:
+    """Warnings with what is wrong with plans, unless zerotier-pathd has said it: it knows what became of the bundle too."""
+    new = [sentence for sentence in unusable if not any(told.startswith(sentence.partition(": ")[0]) for told in warnings)]
+    return [*warnings, *new]
 
 
 def bundle(snapshot: Snapshot, plan: Plan) -> Data:

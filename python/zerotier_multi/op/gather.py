@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -17,8 +17,9 @@ from zerotier_multi.op.errors import NotAllowed, NotConfigured, Unavailable
 from zerotier_multi.op.snapshot import Answer, Counters, Process, Sample, Snapshot
 from zerotier_multi.pathd.control import PathdError, ask
 from zerotier_multi.pathd.kernel.sysctls import HASH_POLICIES
+from zerotier_multi.pathd.plans import is_bundle, remedy
 from zerotier_multi.plan import InstancePlan, Plan
-from zerotier_multi.plans import published_plans
+from zerotier_multi.plans import read_plans
 from zerotier_multi.ports import in_the_way
 from zerotier_multi.netlink.rtnl import Rtnl
 from zerotier_multi.netlink.state import KernelState, observe
@@ -38,13 +39,33 @@ def require_root() -> None:
 
 
 def plan_of(bundle: str) -> Plan:
-    """The plan in force. Raises :class:`NotConfigured` for a bundle that is not configured."""
-    plans = published_plans()
-    for plan in plans:
-        if plan.bundle == bundle:
-            return plan
-    configured = ", ".join(plan.bundle for plan in plans) or "none"
+    """The plan in force.
+
+    Raises :class:`NotConfigured` for a bundle that is not configured, :class:`Unavailable` where its plan cannot be used.
+    """
+    published = read_plans()
+    if bundle in published.plans:
+        return published.plans[bundle]
+    faults = _bundles(published.faults)
+    if bundle in faults:
+        raise Unavailable(_unusable(bundle, faults[bundle]))
+    configured = ", ".join(sorted({*published.plans, *faults}, key=names.bundle_number)) or "none"
     raise NotConfigured(f"interfaces zerotier {shown(bundle)} is not configured; configured bundles: {configured}")
+
+
+def plans_in_force() -> tuple[list[Plan], list[str]]:
+    """All plans in force, bundles in order, and a sentence for each plan that cannot be used: its bundle may run still."""
+    published = read_plans()
+    plans = [published.plans[bundle] for bundle in sorted(published.plans, key=names.bundle_number)]
+    return plans, [_unusable(bundle, fault) for bundle, fault in _bundles(published.faults).items()]
+
+
+def _bundles(faults: Mapping[str, str]) -> dict[str, str]:
+    return {bundle: fault for bundle, fault in faults.items() if is_bundle(bundle)}
+
+
+def _unusable(bundle: str, fault: str) -> str:
+    return f"plan {names.plan_file(bundle)} is unusable: {fault}; {remedy(bundle)}"
 
 
 def instance_of(plan: Plan, number: int) -> InstancePlan:
@@ -132,10 +153,13 @@ class Watcher:
         )
 
 
-def snapshot(plans: Sequence[Plan]) -> Snapshot:
-    """One look at bundles, with rates over :data:`WINDOW`. Raises :class:`NotAllowed`."""
+def snapshot(plans: Sequence[Plan], unusable: Collection[str] = ()) -> Snapshot:
+    """One look at bundles, with rates over :data:`WINDOW`. Raises :class:`NotAllowed`.
+
+    ``unusable``: what is wrong with other plans, which are a reason to look too.
+    """
     require_root()
-    return Watcher(plans).look() if plans else Snapshot(time.time())
+    return Watcher(plans).look() if plans or unusable else Snapshot(time.time())
 
 
 def _read_units(units: Sequence[str]) -> dict[str, UnitState]:

@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from zerotier_multi.netlink.links import Link
 from zerotier_multi.op.data import SCHEMA, Data, bits, window
 from zerotier_multi.op.snapshot import Counters, Snapshot
 from zerotier_multi.op.table import dash, mbit, pairs, state, table, wrap
-from zerotier_multi.op.text import NOTHING, description, joined
+from zerotier_multi.op.text import NOTHING, description, joined, warning_lines
 from zerotier_multi.plan import Plan
 from zerotier_multi.states import LinkState, link_state
 
 
-def interfaces_data(snapshot: Snapshot) -> Data:
-    """The devices of the bundles as network interfaces."""
+def interfaces_data(snapshot: Snapshot, unusable: Iterable[str] = ()) -> Data:
+    """The devices of the bundles as network interfaces; ``unusable`` says of further bundles what is wrong with their plans."""
     return {
         "schema": SCHEMA,
         "window_seconds": window(snapshot),
         "interfaces": [entry for plan in snapshot.plans for entry in _devices(snapshot, plan)],
+        "warnings": [*unusable],
     }
 
 
@@ -56,9 +57,13 @@ def _device(snapshot: Snapshot, plan: Plan, name: str, instance: int | None, net
 
 def interfaces_text(data: Data, detail: bool, statistics: bool, colour: bool) -> str:
     """``show interfaces zerotier``."""
-    entries = data["interfaces"]
-    if not entries:
-        return NOTHING
+    warnings = warning_lines(data["warnings"], colour)
+    if not data["interfaces"]:
+        return warnings or NOTHING
+    return joined(_listed(data["interfaces"], detail, statistics, colour), warnings)
+
+
+def _listed(entries: Sequence[Data], detail: bool, statistics: bool, colour: bool) -> str:
     if statistics:
         return _statistics(entries)
     if detail:

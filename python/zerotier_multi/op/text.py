@@ -57,7 +57,7 @@ def _of(entry: Data, what: str) -> str:
 def summary(data: Data, colour: bool) -> str:
     """``show zerotier``."""
     if not data["bundles"]:
-        return NOTHING
+        return warning_lines(data["warnings"], colour) or NOTHING
     rows = [
         [
             b["bundle"], state(b["state"], colour), _of(b, "instances"), _of(b, "paths"),

@@ -23,13 +23,13 @@ class Plans:
         published = read_plans(self._directory)
         kept = {bundle: self._good[bundle] for bundle in published.faults if bundle in self._good}
         self._good = {**published.plans, **kept}
-        self.unread = frozenset(bundle for bundle in published.faults if _is_bundle(bundle) and bundle not in kept)
+        self.unread = frozenset(bundle for bundle in published.faults if is_bundle(bundle) and bundle not in kept)
         self.problems = [self._problem(bundle, fault) for bundle, fault in published.faults.items()]
         return [self._good[bundle] for bundle in sorted(self._good, key=names.bundle_number)]
 
     def _problem(self, bundle: str, fault: str) -> str:
         file = self._directory / f"{bundle}.json"
-        if not _is_bundle(bundle):
+        if not is_bundle(bundle):
             return f"plan {file} is unusable: {fault}; remove it with: rm {file}"
         outcome = "the last good one stays in force"
         if bundle in self.unread:
@@ -40,7 +40,8 @@ class Plans:
         return f"plan {file} is unusable: {fault}; {outcome}; {remedy(bundle)}"
 
 
-def _is_bundle(bundle: str) -> bool:
+def is_bundle(bundle: str) -> bool:
+    """Whether a file of that name is a bundle's."""
     try:
         names.bundle_number(bundle)
     except ValueError:
@@ -60,5 +61,5 @@ def hindrances(directory: Path = names.RUN_DIR) -> list[str]:
         f"this version cannot use {directory / bundle}.json ({fault}), so zerotier-pathd goes on as the version before; "
         f"{remedy(bundle)}; then: systemctl restart {names.PATHD_UNIT}"
         for bundle, fault in faults.items()
-        if _is_bundle(bundle)
+        if is_bundle(bundle)
     ]
