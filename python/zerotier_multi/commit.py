@@ -8,8 +8,8 @@ finished by the next.
 from __future__ import annotations
 
 import syslog
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
@@ -142,6 +142,27 @@ def apply(change: Change) -> list[str]:
         _turn.end()
 
 
+@contextmanager
+def between(seen: Mapping[str, Plan | None], waits: Callable[[], object] = lambda: None) -> Iterator[None]:
+    """Between two commits; the next one waits until this is left.
+
+    ``seen`` are the plans by which the caller has decided what to do, None for a bundle without one; ``waits`` is called
+    where a commit is not done yet. Raises :class:`NotNow` where one takes too long or has changed a plan meanwhile, and OSError.
+    """
+    try:
+        if not _turn.take(0.0):
+            waits()
+            if not _turn.take():
+                raise NotNow(f"a commit was not done after {turn.PATIENCE:.0f} s, so nothing was changed; try again when it is")
+        now = {plan.bundle: plan for plan in published_plans()}
+        for bundle, plan in seen.items():
+            if now.get(bundle) != plan:
+                raise NotNow.overtaken(bundle)
+        yield
+    finally:
+        _turn.end()
+
+
 def renew(seen: Mapping[str, Plan | None], work: Callable[[], None]) -> None:
     """Between two commits, let op mode replace what is in homes, and bring the instances to their plans again.
 
@@ -149,20 +170,12 @@ def renew(seen: Mapping[str, Plan | None], work: Callable[[], None]) -> None:
     instances and replaces what is in their homes. Raises :class:`NotNow` before ``work`` where a commit takes too long or
     has changed a plan meanwhile; :class:`CommitError`, OSError and what ``work`` raises.
     """
-    try:
-        if not _turn.take():
-            raise NotNow(f"a commit was not done after {turn.PATIENCE:.0f} s, so nothing was changed; try again when it is")
-        now = {plan.bundle: plan for plan in published_plans()}
-        for bundle, plan in seen.items():
-            if now.get(bundle) != plan:
-                raise NotNow.overtaken(bundle)
+    with between(seen):
         work()
         for plan in filter(None, seen.values()):
             change = Change(plan.bundle, plan)
             _generate(change)
             _apply(change)
-    finally:
-        _turn.end()
 
 
 def _take_turn(bundle: str) -> None:
@@ -172,7 +185,7 @@ def _take_turn(bundle: str) -> None:
         raise CommitError(_disk(bundle, error)) from None
     if not taken:
         raise CommitError(
-            f"interfaces zerotier {bundle}: a command of op mode that replaces identities was not done after "
+            f"interfaces zerotier {bundle}: a command of op mode that restarts instances or replaces identities was not done after "
             f"{turn.PATIENCE:.0f} s; wait until it is, or end it, and commit again"
         )
 

@@ -14,6 +14,7 @@ from zerotier_multi import names
 from zerotier_multi.restarts import wait
 
 PATIENCE = 60.0  # seconds that another process may take
+GAP = 0.3  # seconds between two turns of one process, in which a process that waits gets its own
 
 
 class Turn:
@@ -22,8 +23,11 @@ class Turn:
     def __init__(self) -> None:
         self._lock: BinaryIO | None = None
 
-    def take(self) -> bool:
-        """Wait until nobody else has it; False where somebody has it still after :data:`PATIENCE`. Raises OSError."""
+    def take(self, patience: float | None = None) -> bool:
+        """Wait until nobody else has it; False where somebody has it still after ``patience`` seconds. Raises OSError.
+
+        Without a number they are :data:`PATIENCE`.
+        """
         if self._lock is not None:
             return True
         path = names.turn_file()
@@ -31,7 +35,7 @@ class Turn:
         # Root's alone: whoever can open a file can hold its lock.
         flags = os.O_RDONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
         lock = os.fdopen(os.open(path, flags, 0o600), "rb")
-        if not wait(lambda: _is_locked(lock), PATIENCE):
+        if not wait(lambda: _is_locked(lock), PATIENCE if patience is None else patience):
             lock.close()
             return False
         self._lock = lock

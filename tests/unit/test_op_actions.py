@@ -9,6 +9,7 @@ import subprocess
 import re
 import runpy
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -18,7 +19,7 @@ import pytest
 from lxml import etree
 from tests.unit import op_box
 from tests.unit.op_box import PLAN
-from zerotier_multi import commit, engine, names, restarts
+from zerotier_multi import commit, engine, names, restarts, turn
 from zerotier_multi.engine import IdentityError, generate_identity
 from zerotier_multi.identity import PublicIdentity
 from zerotier_multi.op import actions, gather, monitor
@@ -92,6 +93,44 @@ def test_a_restart_ends_with_the_first_instance_that_stays_away(box: Box) -> Non
     assert len(steps(box)) == 4
     with pytest.raises(NotConfigured, match="^zt0 has no instance 9; its instances: 1, 2, 3, 4$"):
         actions.restart("zt0", 9, lambda _: None)
+
+
+def test_a_restart_waits_for_a_commit_and_says_so(box: Box, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(turn, "PATIENCE", 0.2)
+    somebody, said = turn.Turn(), list[str]()
+    assert somebody.take()
+    with pytest.raises(Unavailable, match=r"^zt0/1 was not restarted: a commit was not done after .*; try again when it is$"):
+        actions.restart("zt0", None, said.append)
+    waits = "zt0/1 restarts when a commit or another command is done."
+    assert box.done == [] and said == [waits]
+    somebody.end()
+    actions.restart("zt0", 1, said.append)
+    assert steps(box) == ["drain zt0p1", f"restart {PLAN.instances[0].unit}"] and said.count(waits) == 1
+
+
+def test_a_commit_goes_between_two_restarts_and_not_while_one_is_away(box: Box, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It would restart the others at once, because one that is away carries nothing."""
+
+    def committed() -> None:
+        other = turn.Turn()
+        assert other.take()
+        box.done.append("commit")
+        names.plan_file("zt0").write_text(to_json(replace(actions.plan_of("zt0"), mtu=1300)))
+        other.end()
+
+    def ask(request: dict) -> dict:
+        if request["op"] == "drain":
+            other.start()
+        elif "commit" not in box.done:
+            assert not turn.Turn().take(0.0)
+        return box.ask(request)
+
+    other = threading.Thread(target=committed)
+    monkeypatch.setattr(restarts, "ask", ask)
+    with pytest.raises(Unavailable, match="^zt0/2 was not restarted: zt0 was changed meanwhile; try again$"):
+        actions.restart("zt0", None, lambda _: None)
+    other.join()
+    assert steps(box) == ["drain zt0p1", f"restart {PLAN.instances[0].unit}", "commit"]
 
 
 @pytest.mark.parametrize("answer", ["", "n", "no", "yess", None])

@@ -9,13 +9,14 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from zerotier_multi import box, names, systemd
-from zerotier_multi.commit import CommitError, NotNow, renew
+from zerotier_multi import box, names, systemd, turn
+from zerotier_multi.commit import CommitError, NotNow, between, renew
 from zerotier_multi.engine import IdentityError, generate_identity
 from zerotier_multi.files import is_running, sync
 from zerotier_multi.homes import keep_secrets, own_identity
@@ -48,7 +49,8 @@ def _chosen(plan: Plan, number: int | None) -> Sequence[InstancePlan]:
 def restart(bundle: str, number: int | None, say: Say = _tell) -> None:
     """Restart all instances of a bundle, or one; each is back before the next one goes.
 
-    Raises :class:`Unavailable` when one does not come back; those after it are left as they are.
+    A commit goes between two of them, never while one is away: it could take down the others at that moment. Raises
+    :class:`Unavailable` when one does not come back, or a commit has changed the bundle; those after it are left as they are.
     """
     require_root()
     plan = plan_of(bundle)
@@ -64,8 +66,17 @@ def restart(bundle: str, number: int | None, say: Say = _tell) -> None:
         except (PathdError, systemd.SystemdError, OSError) as error:
             raise Unavailable(f"{name} was not restarted: {error}") from None
 
-    for instance, seconds in one_by_one(_chosen(plan, number), lambda i: _watch(plan, i), restart_one, PATIENCE):
+    for place, instance in enumerate(_chosen(plan, number)):
         name = f"{bundle}/{instance.number}"
+        if place:
+            time.sleep(turn.GAP)
+        with ExitStack() as held:
+            try:
+                waits = partial(say, f"{name} restarts when a commit or another command is done.")
+                held.enter_context(between({bundle: plan}, waits))
+            except (NotNow, OSError) as reason:
+                raise Unavailable(f"{name} was not restarted: {reason}") from None
+            ((_, seconds),) = one_by_one([instance], lambda i: _watch(plan, i), restart_one, PATIENCE)
         if seconds is None:
             raise Unavailable(
                 f"{name} carried no traffic within {PATIENCE:.0f} s after its restart, so no other instance was restarted; "
