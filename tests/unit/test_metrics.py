@@ -18,7 +18,12 @@ def path(**changes: Any) -> dict[str, Any]:
 
 def status(*paths: dict[str, Any], **changes: Any) -> dict[str, Any]:
     instance = {"instance": 1, "device": "zt0p1", "device_present": True, "revivals": 2, "load": 0.5}
-    return {"problems": [], "bundles": {"zt0": {"paths": list(paths), "instances": [instance]}}, **changes}
+    return {
+        "started": 1_700_000_000,
+        "problems": [],
+        "bundles": {"zt0": {"paths": list(paths), "instances": [instance]}},
+        **changes,
+    }
 
 
 COUNTERS = {"zt0p1": {"rx_bytes": 10**15 + 1, "tx_bytes": 2, "rx_packets": 3, "tx_packets": 4}}
@@ -43,6 +48,7 @@ def test_every_metric_with_its_labels() -> None:
         f"zerotier_multi_device_transmit_bytes_total{{{DEVICE}}} 2",
         f"zerotier_multi_device_receive_packets_total{{{DEVICE}}} 3",
         f"zerotier_multi_device_transmit_packets_total{{{DEVICE}}} 4",
+        "zerotier_multi_pathd_start_time_seconds 1700000000",
         "zerotier_multi_problems 1",
     ]
     for name in {line.partition("{")[0].partition(" ")[0] for line in lines if not line.startswith("#")}:
@@ -55,7 +61,11 @@ def test_what_is_not_known_is_left_out() -> None:
     text = render(status(path(state="down", rtt_ms=None, loss=None)), {})
     assert f"zerotier_multi_path_up{{{LABELS}}} 0\n" in text
     assert "rtt" not in text and "loss" not in text and "_bytes_" not in text
-    assert render({"problems": [], "bundles": {}}, {}).splitlines()[2:] == ["zerotier_multi_problems 0"]
+    bare = render({"started": 5, "problems": [], "bundles": {}}, {}).splitlines()
+    assert [line for line in bare if not line.startswith("#")] == [
+        "zerotier_multi_pathd_start_time_seconds 5",
+        "zerotier_multi_problems 0",
+    ]
 
 
 def test_labels_are_escaped() -> None:

@@ -77,7 +77,7 @@ class Daemon:
         self._controllers = Controllers(loop, lambda sentence: log.info("%s", sentence))
         self._status = Status(
             self._router.resilient, self._prober, self._weights, self._members, self._controllers, self._endpoints,
-            self._chronicle, self._since,
+            self._chronicle, self._since, int(time.time()),
         )  # fmt: skip
         self._drains: dict[str, Drain] = {}
         self._decision = Decision.nothing()

@@ -45,11 +45,13 @@ class Status:
     endpoints: Endpoints
     chronicle: Chronicle
     since: Since
+    started: int  # when the daemon was, in seconds since 1970
 
     def of(self, look: Look) -> dict[str, Any]:
         """The answer to a request for the status."""
         return {
             "schema": 1,
+            "started": self.started,
             "resilient": self.resilient,
             "problems": list(look.problems),
             "bundles": {plan.bundle: self._bundle(look, plan) for plan in look.plans},

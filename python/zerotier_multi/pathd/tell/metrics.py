@@ -83,6 +83,7 @@ def _families(status: Data, counters: Counters) -> Iterator[tuple[str, str, str,
             f"device_{way}_{what}_total", "counter", f"{what.capitalize()} {verb} over the device since it was created.",
             _INSTANCE, ((i, counters.get(i["device"], {}).get(counter)) for i in instances),
         )  # fmt: skip
+    yield "pathd_start_time_seconds", "gauge", "When zerotier-pathd was started, since 1970.", (), [({}, status["started"])]
     yield "problems", "gauge", "Changes that zerotier-pathd failed to apply.", (), [({}, len(status["problems"]))]
 
 
