@@ -193,6 +193,18 @@ def test_changes_are_counted_and_forgotten_with_their_path() -> None:
     assert (made.changes(IDS[0]), made.cause(IDS[0])) == (0, None)
 
 
+def test_what_happens_on_purpose_is_no_fall() -> None:
+    """A restart here goes through several words; one of the far end is one fall."""
+    made, _heard = chronicle()
+    here = [seen(word) for word in ("up", "drained", "no device", "waiting", "down", "up")]
+    there = [seen(word) for word in ("remote down", "down", "up")]
+    for look in (*here, *here, *there):
+        made.look([PLAN], look, states(seen()))
+    assert (made.changes(IDS[0]), made.falls(IDS[0]), made.falls(IDS[1])) == (13, 1, 0)
+    made.look([], Seen(), {})
+    assert made.falls(IDS[0]) == 0
+
+
 def test_what_the_daemon_does_to_an_instance_is_told() -> None:
     made, heard = chronicle()
     instance: Any = PLAN.instances[1]

@@ -12,7 +12,7 @@ from zerotier_multi.pathd.tell.metrics import LEAST, MOST, MetricsFile, read_cou
 
 
 def path(**changes: Any) -> dict[str, Any]:
-    known = {"remote": "R2", "instance": 1, "family": 4, "device": "zt0p1", "state": "up", "changes": 3, "weight": 32}
+    known = {"remote": "R2", "instance": 1, "family": 4, "device": "zt0p1", "state": "up", "changes": 3, "falls": 1, "weight": 32}
     return {**known, "rtt_ms": 1.5, "loss": 0.25, **changes}
 
 
@@ -38,6 +38,7 @@ def test_every_metric_with_its_labels() -> None:
         f"zerotier_multi_path_rtt_seconds{{{LABELS}}} 0.0015",
         f"zerotier_multi_path_loss_ratio{{{LABELS}}} 0.25",
         f"zerotier_multi_path_changes_total{{{LABELS}}} 3",
+        f"zerotier_multi_path_falls_total{{{LABELS}}} 1",
         f"zerotier_multi_path_weight{{{LABELS}}} 32",
         'zerotier_multi_bundle_paths{bundle="zt0"} 1',
         'zerotier_multi_bundle_paths_up{bundle="zt0"} 1',

@@ -92,6 +92,7 @@ class Status:
             "state": look.states[path.nexthop_id],
             "since": self.since.unix(path.nexthop_id, time.time()),
             "changes": self.chronicle.changes(path.nexthop_id),
+            "falls": self.chronicle.falls(path.nexthop_id),
             "cause": self._cause(look, plan, path),
             "rtt_ms": None if rtt is None else round(rtt * 1000, 3),
             "loss": None if loss is None else round(loss, 4),

@@ -18,6 +18,7 @@ class Chronicle:
         self._listeners = listeners
         self._seen: Seen | None = None
         self._changes: Counter[int] = Counter()
+        self._falls: Counter[int] = Counter()
         self._causes: dict[int, str] = {}
         self._revivals: Counter[tuple[str, int]] = Counter()
 
@@ -35,6 +36,7 @@ class Chronicle:
             was, word = before.states.get(path), now.states[path]
             changed = was is not None and was != word
             self._changes[path] += changed
+            self._falls[path] += was == PathState.UP and word not in (PathState.UP, PathState.DRAINED)
             stood, stands = (seen.members.get(entry.device) for seen in (before, now))
             another = word != PathState.UP and (stood and stood.word) != (stands and stands.word)
             another |= word == PathState.NO_ROUTE and self._causes.get(path) != now.blocked.get(path)
@@ -42,7 +44,7 @@ class Chronicle:
             if changed or another or (path not in self._causes and word != PathState.UP):
                 self._causes[path] = path_cause(plan, entry, before if changed else Seen(), now)
         for gone in self._changes.keys() - now.states.keys():
-            del self._changes[gone]
+            del self._changes[gone], self._falls[gone]
             self._causes.pop(gone, None)
         self._seen = now
         for event in events(plans, before, now):
@@ -58,6 +60,10 @@ class Chronicle:
     def changes(self, path: int) -> int:
         """How often the state of a path has changed."""
         return self._changes[path]
+
+    def falls(self, path: int) -> int:
+        """How often a path that carried traffic has gone, other than on purpose."""
+        return self._falls[path]
 
     def cause(self, path: int) -> str | None:
         """Why a path is in its state; None for one that has been up all the time."""

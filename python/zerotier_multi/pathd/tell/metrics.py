@@ -54,6 +54,10 @@ def _families(status: Data, counters: Counters) -> Iterator[tuple[str, str, str,
         _PATH, ((p, p["changes"]) for p in paths),
     )  # fmt: skip
     yield (
+        "path_falls_total", "counter", "Times that the path ceased to carry traffic, not drained, since zerotier-pathd was started.",
+        _PATH, ((p, p["falls"]) for p in paths),
+    )  # fmt: skip
+    yield (
         "path_weight", "gauge", "Share of the path in the group of its remote, beside the others; for IPv4 and IPv6 each.",
         _PATH, ((p, p["weight"]) for p in paths),
     )  # fmt: skip
