@@ -18,12 +18,8 @@ def path(**changes: Any) -> dict[str, Any]:
 
 def status(*paths: dict[str, Any], **changes: Any) -> dict[str, Any]:
     instance = {"instance": 1, "device": "zt0p1", "device_present": True, "revivals": 2, "load": 0.5}
-    return {
-        "started": 1_700_000_000,
-        "problems": [],
-        "bundles": {"zt0": {"paths": list(paths), "instances": [instance]}},
-        **changes,
-    }
+    bundle = {"paths": list(paths), "instances": [instance], "unrouted": [{"prefix": "192.0.2.0/24", "why": "no route"}]}
+    return {"started": 1_700_000_000, "problems": [], "bundles": {"zt0": bundle}, **changes}
 
 
 COUNTERS = {"zt0p1": {"rx_bytes": 10**15 + 1, "tx_bytes": 2, "rx_packets": 3, "tx_packets": 4}}
@@ -42,6 +38,7 @@ def test_every_metric_with_its_labels() -> None:
         f"zerotier_multi_path_weight{{{LABELS}}} 32",
         'zerotier_multi_bundle_paths{bundle="zt0"} 1',
         'zerotier_multi_bundle_paths_up{bundle="zt0"} 1',
+        'zerotier_multi_bundle_prefixes_unrouted{bundle="zt0"} 1',
         f"zerotier_multi_instance_device_present{{{DEVICE}}} 1",
         f"zerotier_multi_instance_load_ratio{{{DEVICE}}} 0.5",
         f"zerotier_multi_instance_revivals_total{{{DEVICE}}} 2",

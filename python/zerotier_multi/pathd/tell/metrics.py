@@ -68,6 +68,10 @@ def _families(status: Data, counters: Counters) -> Iterator[tuple[str, str, str,
         (), ((b, states.count(PathState.UP)) for b, states in bundles),
     )  # fmt: skip
     yield (
+        "bundle_prefixes_unrouted", "gauge", "Prefixes of remotes whose packets the kernel sends elsewhere or nowhere.",
+        (), (({"bundle": name}, len(state["unrouted"])) for name, state in status["bundles"].items()),
+    )  # fmt: skip
+    yield (
         "instance_device_present", "gauge", "Whether the device of the instance is there.",
         _INSTANCE, ((i, i["device_present"]) for i in instances),
     )  # fmt: skip
