@@ -79,7 +79,7 @@ def main(work: Path, expressions: list[str]) -> dict[str, list[Any] | str]:
     }))  # fmt: skip
     commands = [
         [
-            "prometheus-node-exporter", f"--web.listen-address={EXPORTER}", "--collector.disable-defaults", "--collector.textfile",
+            "prometheus-node-exporter", f"--web.listen-address={EXPORTER}", "--collector.disable-defaults", "--collector.time", "--collector.textfile",
             f"--collector.textfile.directory={textfiles}",
         ],
         [

@@ -23,7 +23,7 @@ DASHBOARD, ALERTS, ALERTS_TEST = HERE / "dashboard.json", HERE / "alerts.yml", P
 PROGRAMS = os.pathsep.join([str(ROOT / "build/prometheus/usr/bin"), os.environ["PATH"]])
 EXPOSED = render(status(1), counters(1))
 METRICS = {line.partition("{")[0].partition(" ")[0] for line in EXPOSED.splitlines() if not line.startswith("#")}
-OTHERS = {"node_textfile_mtime_seconds"}  # node_exporter's own
+OTHERS = {"node_textfile_mtime_seconds", "node_time_seconds"}  # node_exporter's own
 LABELS = set(re.findall(r'[{,](\w+)="', EXPOSED)) | {"instance", "file"}
 
 
