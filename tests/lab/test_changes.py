@@ -426,6 +426,8 @@ def test_deleting_the_bundle_leaves_only_the_identities(pair: list[Router]) -> N
     assert r1.run(["sh", "-c", "ip route show proto 122; ip -6 route show proto 122"]).stdout == ""
     assert r1.run(["ip", "rule"]).stdout.count("\n") == 3
     assert r1.run(["sh", "-c", "ls /run/zerotier-multi/*.json /run/systemd/system/zerotier-multi@*"], check=False).stdout == ""
+    told = [line for line in r1.read("/run/zerotier-multi/metrics.prom").splitlines() if "{" in line]
+    assert 'zerotier_multi_bundle_configured{bundle="zt0"} 0' in told and all("_configured{" in line for line in told)
     units = r1.run(["systemctl", "list-units", "--all", "--plain", "--no-legend", "zerotier*.service"]).stdout
     assert "running" not in units and "failed" not in units
     for name in ("ipv4/fib_multipath_hash_policy", "ipv6/fib_multipath_hash_policy", "ipv4/fib_multipath_hash_seed"):

@@ -36,7 +36,12 @@ def status(tick: int) -> dict[str, Any]:
     instances = [
         {"instance": number, "device": f"zt0p{number}", "device_present": True, "revivals": tick, "load": 0.5} for number in (1, 2)
     ]
-    return {"started": 1_700_000_000, "problems": ["one"], "bundles": {"zt0": {"paths": paths, "instances": instances, "unrouted": []}}}
+    return {
+        "started": 1_700_000_000,
+        "problems": ["one"],
+        "configured": {"zt0": True},
+        "bundles": {"zt0": {"paths": paths, "instances": instances, "unrouted": []}},
+    }
 
 
 def counters(tick: int) -> dict[str, dict[str, int]]:

@@ -5,10 +5,17 @@ from __future__ import annotations
 import os
 from pathlib import Path
 from typing import Any
+from unittest.mock import MagicMock
 
 import pytest
 from tests.unit.loop import Loop
+from tests.unit.op_box import PLAN
+from zerotier_multi import names
+from zerotier_multi.pathd.daemon import Daemon
+from zerotier_multi.pathd.plans import Plans
+from zerotier_multi.pathd.status import Look
 from zerotier_multi.pathd.tell.metrics import LEAST, MOST, MetricsFile, read_counters, render
+from zerotier_multi.plan import to_json
 
 
 def path(**changes: Any) -> dict[str, Any]:
@@ -19,7 +26,8 @@ def path(**changes: Any) -> dict[str, Any]:
 def status(*paths: dict[str, Any], **changes: Any) -> dict[str, Any]:
     instance = {"instance": 1, "device": "zt0p1", "device_present": True, "revivals": 2, "load": 0.5}
     bundle = {"paths": list(paths), "instances": [instance], "unrouted": [{"prefix": "192.0.2.0/24", "why": "no route"}]}
-    return {"started": 1_700_000_000, "problems": [], "bundles": {"zt0": bundle}, **changes}
+    known = {"started": 1_700_000_000, "problems": [], "configured": {"zt0": True, "zt1": False}, "bundles": {"zt0": bundle}}
+    return {**known, **changes}
 
 
 COUNTERS = {"zt0p1": {"rx_bytes": 10**15 + 1, "tx_bytes": 2, "rx_packets": 3, "tx_packets": 4}}
@@ -36,6 +44,8 @@ def test_every_metric_with_its_labels() -> None:
         f"zerotier_multi_path_changes_total{{{LABELS}}} 3",
         f"zerotier_multi_path_falls_total{{{LABELS}}} 1",
         f"zerotier_multi_path_weight{{{LABELS}}} 32",
+        'zerotier_multi_bundle_configured{bundle="zt0"} 1',
+        'zerotier_multi_bundle_configured{bundle="zt1"} 0',
         'zerotier_multi_bundle_paths{bundle="zt0"} 1',
         'zerotier_multi_bundle_paths_up{bundle="zt0"} 1',
         'zerotier_multi_bundle_prefixes_unrouted{bundle="zt0"} 1',
@@ -59,7 +69,7 @@ def test_what_is_not_known_is_left_out() -> None:
     text = render(status(path(state="down", rtt_ms=None, loss=None)), {})
     assert f"zerotier_multi_path_up{{{LABELS}}} 0\n" in text
     assert "rtt" not in text and "loss" not in text and "_bytes_" not in text
-    bare = render({"started": 5, "problems": [], "bundles": {}}, {}).splitlines()
+    bare = render({"started": 5, "problems": [], "configured": {}, "bundles": {}}, {}).splitlines()
     assert [line for line in bare if not line.startswith("#")] == [
         "zerotier_multi_pathd_start_time_seconds 5",
         "zerotier_multi_problems 0",
@@ -111,6 +121,24 @@ def test_the_file_is_for_everybody_and_its_age_tells_that_the_daemon_lives(tmp_p
     loop.now += MOST
     loop.turn()
     assert target.stat().st_mtime > 1
+
+
+def test_the_last_bundle_is_gone_from_the_file_before_the_daemon_is(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """What is left would say for ever that its paths are down."""
+    monkeypatch.setattr(names, "RUN_DIR", tmp_path)
+    loop, target, plans = Loop(1000.0), tmp_path / "metrics.prom", Plans(tmp_path)
+    names.plan_file("zt0").write_text(to_json(PLAN))
+    now = {"bundles": {"zt0": status(path(state="drained"))["bundles"]["zt0"]}}
+    file = MetricsFile(loop, lambda: status(configured=plans.configured, **now), target)
+    daemon = MagicMock(_plans=plans, _metrics=file, _look=Look())
+    Daemon.sync(daemon)
+    loop.turn()
+    assert 'zerotier_multi_bundle_paths_up{bundle="zt0"} 0' in target.read_text()
+    names.plan_file("zt0").unlink()
+    daemon.reconcile = lambda: now.update(bundles={})
+    Daemon.sync(daemon)
+    told = [line for line in target.read_text().splitlines() if line.startswith("zerotier_multi_bundle")]
+    assert told == ['zerotier_multi_bundle_configured{bundle="zt0"} 0']
 
 
 def test_a_file_that_cannot_be_written_is_told_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -214,6 +214,18 @@ def test_lists_have_a_bundle_whose_plan_cannot_be_used_as_a_warning(
         assert ("zt1" in words) == bool(plans)
 
 
+def test_a_bundle_is_known_after_it_was_deleted(tmp_path: Path) -> None:
+    """One whose plan cannot be read was not deleted."""
+    file = tmp_path / "zt0.json"
+    file.write_text(newer(plan_of()))
+    plans = Plans(tmp_path, known=["zt10", "zt2"])
+    plans.load()
+    assert list(plans.configured.items()) == [("zt0", True), ("zt2", False), ("zt10", False)]
+    file.unlink()
+    plans.load()
+    assert not any(plans.configured.values()) and len(plans.configured) == 3
+
+
 def test_a_file_that_is_no_bundles_holds_nothing_up(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(names, "RUN_DIR", tmp_path)
     file = tmp_path / "zt999.json"

@@ -62,8 +62,8 @@ class Daemon:
     def __init__(self, loop: AbstractEventLoop) -> None:
         directory = state_directory()
         self._loop = loop
-        self._plans = Plans()
         self._since = Since(directory / "since.json")
+        self._plans = Plans(known=filter(None, map(names.bundle_of_nexthop, self._since.states())))
         self._metrics = MetricsFile(loop, self.status)
         hooks = Hooks(loop)
         self._chronicle = Chronicle([journal.tell, hooks.tell, self._metrics.change])
@@ -77,7 +77,7 @@ class Daemon:
         self._controllers = Controllers(loop, lambda sentence: log.info("%s", sentence))
         self._status = Status(
             self._router.resilient, self._prober, self._weights, self._members, self._controllers, self._endpoints,
-            self._chronicle, self._since, int(time.time()),
+            self._chronicle, self._since, self._plans, int(time.time()),
         )  # fmt: skip
         self._drains: dict[str, Drain] = {}
         self._decision = Decision.nothing()
@@ -176,6 +176,8 @@ class Daemon:
         doors = {i.unit: Door(Path(i.home), i.port) for plan in plans for i in plan.instances}
         self._hangs.configure(doors, time.monotonic())
         self.reconcile()
+        if not plans:  # a commit that deletes the last bundle ends this daemon next
+            self._metrics.write()
 
     async def _drain(self, devices: Sequence[str]) -> None:
         indexes, until = self._router.indexes(), time.monotonic() + DRAIN_LIMIT

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 
 from zerotier_multi import names
@@ -12,11 +13,13 @@ from zerotier_multi.plans import read_plans
 class Plans:
     """Reads the plan files; a broken one never replaces a good one that was read before."""
 
-    def __init__(self, directory: Path = names.RUN_DIR) -> None:
-        self._directory = directory
+    def __init__(self, directory: Path = names.RUN_DIR, known: Iterable[str] = ()) -> None:
+        """``known`` are the bundles that a daemon before this one had."""
+        self._directory, self._known = directory, set(known)
         self._good: dict[str, Plan] = {}
         self.problems: list[str] = []
         self.unread: frozenset[str] = frozenset()  # bundles with a broken plan and no good one
+        self.configured: dict[str, bool] = {}  # of each bundle that was ever known; False: it has been deleted
 
     def load(self) -> list[Plan]:
         """All plans, bundles in order; :attr:`problems` says which files could not be used."""
@@ -24,6 +27,10 @@ class Plans:
         kept = {bundle: self._good[bundle] for bundle in published.faults if bundle in self._good}
         self._good = {**published.plans, **kept}
         self.unread = frozenset(bundle for bundle in published.faults if is_bundle(bundle) and bundle not in kept)
+        self._known |= self._good.keys() | self.unread
+        self.configured = {
+            bundle: bundle in self._good or bundle in self.unread for bundle in sorted(self._known, key=names.bundle_number)
+        }
         self.problems = [self._problem(bundle, fault) for bundle, fault in published.faults.items()]
         return [self._good[bundle] for bundle in sorted(self._good, key=names.bundle_number)]
 

@@ -13,6 +13,7 @@ from zerotier_multi.pathd.instances.controllers import Controllers
 from zerotier_multi.pathd.instances.endpoints import Endpoints
 from zerotier_multi.pathd.instances.members import Members
 from zerotier_multi.pathd.kernel.forwarding import Blocked
+from zerotier_multi.pathd.plans import Plans
 from zerotier_multi.pathd.probe.prober import Prober
 from zerotier_multi.pathd.tell.chronicle import Chronicle
 from zerotier_multi.pathd.tell.since import Since
@@ -45,6 +46,7 @@ class Status:
     endpoints: Endpoints
     chronicle: Chronicle
     since: Since
+    plans: Plans
     started: int  # when the daemon was, in seconds since 1970
 
     def of(self, look: Look) -> dict[str, Any]:
@@ -54,6 +56,7 @@ class Status:
             "started": self.started,
             "resilient": self.resilient,
             "problems": list(look.problems),
+            "configured": dict(self.plans.configured),
             "bundles": {plan.bundle: self._bundle(look, plan) for plan in look.plans},
         }
 

@@ -62,6 +62,10 @@ def _families(status: Data, counters: Counters) -> Iterator[tuple[str, str, str,
         _PATH, ((p, p["weight"]) for p in paths),
     )  # fmt: skip
     bundles = [({"bundle": name}, [p["state"] for p in state["paths"]]) for name, state in status["bundles"].items()]
+    yield (
+        "bundle_configured", "gauge", "Whether the bundle is configured; 0 once it has been deleted, until the next start.",
+        (), (({"bundle": name}, there) for name, there in status["configured"].items()),
+    )  # fmt: skip
     yield "bundle_paths", "gauge", "Paths of the bundle.", (), ((b, len(states)) for b, states in bundles)
     yield (
         "bundle_paths_up", "gauge", "Paths of the bundle that carry traffic.",
@@ -129,7 +133,7 @@ class MetricsFile:
     """Writes the file soon after :meth:`change` and regularly after that; ``status`` gives the daemon's status."""
 
     def __init__(self, loop: AbstractEventLoop, status: Callable[[], Data], path: Path = names.METRICS_FILE) -> None:
-        self._alarm, self._status, self._path = Alarm(loop, self._work), status, path
+        self._loop, self._alarm, self._status, self._path = loop, Alarm(loop, self._work), status, path
         self._written: float | None = None
         self._changed = False
         self._told = False  # that it cannot be written
@@ -138,6 +142,10 @@ class MetricsFile:
         """The state has changed."""
         self._changed = True
         self._set()
+
+    def write(self) -> None:
+        """Write it now: who ends the daemon leaves a file whose age says nothing, and nobody removes it."""
+        self._work(self._loop.time())
 
     def _set(self) -> None:
         self._alarm.set(0.0 if self._written is None else self._written + (LEAST if self._changed else MOST))
