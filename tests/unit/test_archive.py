@@ -310,6 +310,18 @@ def test_other_identities_give_way_on_request_alone(root: Path, typed: Callable[
     assert nodes(root)["zt0/2"] == secret(2) and (root / "zt0/2/identity.public").read_text() == secret(2)[:141]
 
 
+def test_homes_of_a_bundle_whose_plan_cannot_be_used_stay(root: Path, typed: Callable[[str], None]) -> None:
+    """Its instances may run; without the plan they are not stopped first."""
+    path = made(root, typed)
+    empty(root)
+    names.plan_file("zt0").parent.mkdir(parents=True, exist_ok=True)
+    names.plan_file("zt0").write_text("{}")
+    typed(PASSPHRASE)
+    with pytest.raises(Unavailable, match="zt0.json is unusable: .*; to replace it, commit a change of it"):
+        restore(path, replace=True)
+    assert nodes(root) == {}
+
+
 @pytest.mark.parametrize("there", [9, 2])
 def test_the_first_commit_leaves_them_in_homes_that_had_one_of_the_configuration(
     root: Path, typed: Callable[[str], None], there: int

@@ -277,7 +277,8 @@ static bool open_tcp(struct doors *doors, bool alone) {
 	}
 	if (taken) {
 		char rest[sizeof doors->door[0].address.local.sun_path + 64];
-		snprintf(rest, sizeof rest, "until it is free, the API is available only at %s", doors->door[0].address.local.sun_path);
+		snprintf(rest, sizeof rest, "until it is free, the API is available only at %s",
+		         doors->door[0].address.local.sun_path);
 		say_taken(doors, rest);
 	}
 	return true;

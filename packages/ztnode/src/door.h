@@ -14,8 +14,9 @@
 
 struct doors;
 
-/* Open them; `path` is that of the socket, `port` that of TCP on 127.0.0.1 and, where there is IPv6, ::1. A TCP port that is taken is said, and
- * tried again once a second as long as there is the socket. NULL with a line said when there is no way in at all. */
+/* Open them; `path` is that of the socket, `port` that of TCP on 127.0.0.1 and, where there is IPv6, ::1. A TCP port that
+ * is taken is said, and tried again once a second as long as there is the socket. NULL with a line said when there is no
+ * way in at all. */
 struct doors *doors_open(const char *path, unsigned int port, MHD_AccessHandlerCallback on_request,
                          MHD_RequestCompletedCallback on_end, void *context);
 void doors_close(struct doors *doors);

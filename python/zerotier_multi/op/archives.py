@@ -37,7 +37,7 @@ from zerotier_multi.homes import configured_files, make_home, own_identity
 from zerotier_multi.op.actions import ends_in_order
 from zerotier_multi.op.data import SCHEMA
 from zerotier_multi.op.errors import NotConfigured, Unavailable, WrongValue
-from zerotier_multi.op.gather import require_root
+from zerotier_multi.op.gather import plan_of, require_root
 from zerotier_multi.pathd.control import PathdError
 from zerotier_multi.plan import Plan
 from zerotier_multi.planet import is_our_moon, is_our_network_config, is_our_planet
@@ -258,6 +258,9 @@ def read_archive(path: str, bundle: str | None, passphrase_file: str | None, rep
             f"{bound[0][0]}/{bound[0][1]} has another identity from the configuration, so nothing was changed; delete "
             f"interfaces zerotier {bound[0][0]} instance {bound[0][1]} identity first"
         )
+    for name in sorted({b for b, _n in due}):
+        with suppress(NotConfigured):
+            plan_of(name)  # one that cannot be used may be of instances that run
     if due:
         _put({place: homes[place] for place in due}, {place: nodes[place] for place in due}, plans)
     for name, number in sorted(homes):
