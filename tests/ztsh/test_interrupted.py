@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -47,6 +48,14 @@ def apply(got):
         raise KeyboardInterrupt
 '''
 CLEAN = ["active.boot", "active.public", "commit.lock"]
+
+
+@pytest.fixture(autouse=True)
+def _listening() -> Iterator[None]:
+    """As at a terminal; what runs in the background of a shell, as these tests may, is started deaf to Ctrl-C."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 @pytest.fixture(autouse=True)
