@@ -317,7 +317,7 @@ def test_every_command_of_the_definition_exists_with_its_options(script: ModuleT
     for command in commands():
         if "zerotier_monitor.py" in command or "zerotier_benchmark.py" in command:
             continue
-        name, options = re.fullmatch(r"sudo \$\{vyos_op_scripts_dir\}/zerotier\.py (\w+)(.*)", command).groups()
+        name, options = re.fullmatch(r"(?:LESSOPEN= )?sudo \$\{vyos_op_scripts_dir\}/zerotier\.py (\w+)(.*)", command).groups()
         known = inspect.signature(getattr(script, name)).parameters
         assert {o.replace("-", "_") for o in re.findall(r"--([\w-]+)", options)} <= set(known)
         assert ("raw" in known) == name.startswith(("show_", "generate_"))

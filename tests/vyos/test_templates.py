@@ -42,6 +42,14 @@ def test_the_owner_is_called_as_vyos_calls_it(made: dict[str, str]) -> None:
     assert text.startswith("tag:\ntype: txt\npriority: 461\n") and text.endswith(end)
 
 
+def test_vyos_does_not_page_a_qr_code(made: dict[str, str]) -> None:
+    """Its pager runs in the locale C and shows <E2><96><88> for a block; it is left out where a command begins with LESSOPEN=."""
+    commands = [line for text in made.values() for line in text.splitlines() if line.startswith("run: ") and "--qr" in line]
+    assert len(commands) == 2
+    for command in commands:
+        assert command.startswith("run: LESSOPEN= sudo ${vyos_op_scripts_dir}/zerotier.py show_invite ")
+
+
 # VYOS_1X=<a checkout of vyos-1x> compares with what its own build makes.
 if os.environ.get("VYOS_1X"):
 
