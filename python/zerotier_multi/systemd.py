@@ -19,7 +19,7 @@ class SystemdError(RuntimeError):
     """systemctl refused; the text is its own first line."""
 
 
-_PROPERTIES = "ActiveState,MainPID,NRestarts,ActiveEnterTimestampMonotonic,MemoryCurrent,Result,ExecMainStatus"
+_PROPERTIES = "Id,ActiveState,MainPID,NRestarts,ActiveEnterTimestampMonotonic,MemoryCurrent,Result,ExecMainStatus"
 
 
 @dataclass(frozen=True)
@@ -77,9 +77,15 @@ def unit_states(units: Sequence[str]) -> dict[str, UnitState]:
     """State of each unit, in one call; a unit that does not exist is inactive."""
     if not units:
         return {}
-    blocks = systemctl("show", f"--property={_PROPERTIES}", *units).strip().split("\n\n")
+    told = systemctl("show", "--all", f"--property={_PROPERTIES}", *map(_where_loaded, units))
     now = time.clock_gettime(time.CLOCK_MONOTONIC)
-    return {unit: parse_unit(block, now) for unit, block in zip(units, blocks, strict=True)}
+    known = {match[1]: parse_unit(block, now) for block in told.split("\n\n") if (match := re.search(r"(?m)^Id=(.+)$", block))}
+    return {unit: known.get(unit, UnitState("inactive")) for unit in units}
+
+
+def _where_loaded(unit: str) -> str:
+    """A pattern that is this unit alone. A name would have systemd load it, which for an instance without its drop-in is an error."""
+    return f"{unit[:-1]}[{unit[-1]}]"
 
 
 def parse_unit(block: str, now: float) -> UnitState:

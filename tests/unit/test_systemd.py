@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+from fnmatch import fnmatchcase
 from pathlib import Path
 
 import pytest
@@ -22,6 +23,24 @@ class Systemd:
             return subprocess.CompletedProcess(command, 5, "", f"Failed to stop {UNITS[1]}: Unit {UNITS[1]} not loaded.\n")
         blocks = [f"Id={u}\nActiveState={s}\nMainPID=0\nNRestarts=0" for u, s in zip(UNITS, self.states, strict=True)]
         return subprocess.CompletedProcess(command, 0, "\n\n".join(blocks) + "\n", "")
+
+
+def test_asking_for_a_state_loads_no_unit(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A pattern matches units that are loaded; in any order, and nothing is told of others."""
+    asked: list[tuple[str, ...]] = []
+
+    def show(*arguments: str) -> str:
+        asked.append(arguments)
+        return f"MainPID=7\nId={UNITS[1]}\nActiveState=active\n\nMainPID=0\nId={UNITS[0]}\nActiveState=failed\nResult=signal\n"
+
+    monkeypatch.setattr(systemd, "systemctl", show)
+    other = "zerotier-multi@zt0-3.service"
+    states = systemd.unit_states([*UNITS, other])
+    assert [(s.active, s.pid) for s in states.values()] == [("failed", 0), ("active", 7), ("inactive", 0)]
+    assert list(states) == [*UNITS, other] and not set(asked[0]) & set(states)
+    assert all(fnmatchcase(unit, pattern) for unit, pattern in zip(states, asked[0][-3:], strict=True))
+    monkeypatch.setattr(systemd, "systemctl", lambda *_: "")
+    assert systemd.unit_states([other]) == {other: systemd.UnitState("inactive")}
 
 
 def test_a_unit_that_is_not_loaded_is_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
