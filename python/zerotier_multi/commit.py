@@ -364,8 +364,7 @@ def _await_devices(instances: Sequence[InstancePlan]) -> None:
     """Wait until the member devices are there, as far as an instance that starts knows its network.
 
     VyOS accepts a device in what is committed after the interfaces, ``protocols ospf`` for one, only while the device
-    exists (vyos-1x: ``verify_interface_exists``), with the overlay at boot too; with the add-on package it has dropped such
-    lines by then, as it loaded the file (``interface-name.xml.i``). A network whose controller has not admitted this node
+    exists (vyos-1x: ``verify_interface_exists``), at boot too. A network whose controller has not admitted this node
     yet has no device, and what ends or is slow is not waited for: ``show zerotier`` says what became of it.
     """
     devices = {
