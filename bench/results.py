@@ -30,8 +30,8 @@ Parameter = str | int | float | bool
 C = TypeVar("C")
 
 # Metrics by which the report knows what the loopback address (the "floating IP" of the field) costs
-FLOATING_IP_RATIO = "floating ip to transit"
-PACED_COST = "cpu per Gbit of paced traffic"
+LOOPBACK_COST = "loopback address per datagram"
+ROUND_TRIP = "round trip"
 
 
 class ResultsError(ValueError):

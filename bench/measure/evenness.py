@@ -2,7 +2,8 @@
 
 Every instance has a share of a core, so that paths can be full. What they carry together is measured with greedy flows,
 once in a run, so that all subjects are offered the same; then each flow sends an equal part of most of that, and the bytes of
-the last seconds count, when weights had time to move flows.
+the last seconds count, when weights had time to move flows. Where nothing moves flows, how they lie is chance, and many short
+draws say what chance comes to.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import statistics
 import time
 from collections.abc import Iterator
+from dataclasses import dataclass, replace
 
 from bench.budget import limited
 from bench.figures import evenness
@@ -20,28 +22,47 @@ from lab.scenario import member_bytes, shares
 
 
 def measure(context: Context) -> Iterator[Reading]:
-    """All numbers of flows, one after the other."""
+    """All numbers of flows, one after the other, each several times where the weights say so."""
     wanted = context.parameters
-    router = context.site.near
+    draws = wanted["draws"][context.subject.parameters["weights"]]
     with context.link(lans=True) as link, limited(link.pids, wanted["budget"]):
         context.lans[0].reach(context.lans[1].address)
         capacity = _capacity(context)
         for flows in wanted["flows"]:
             rate = wanted["load"] * capacity / flows
-            kind = Kind(flows, min(16, flows))  # a stream that cannot write holds up all others of its process, whatever their path
-            senders = Senders(kind, *context.hosts, context.seconds, rate)
-            try:
-                time.sleep(senders.seconds - wanted["last"])  # the last seconds are what is measured
-                before = member_bytes(router)
-                mbit, _ = senders.end()
-                after = member_bytes(router)
-            finally:
-                senders.kill()
+            seen = [_draw(context, flows, rate, draws["seconds"], draws["last"]) for _ in range(draws["count"])]
             paths = context.subject.parameters["instances"]
             parameters: dict[str, Parameter] = {"flows": flows, "paths": paths, "budget": wanted["budget"], "load": wanted["load"]}
-            yield context.main(evenness(list(shares(before, after).values())), parameters, senders.commands)
+            found = tuple(draw.evenness for draw in seen)
+            main = context.main(statistics.mean(found), parameters, seen[-1].commands)
+            yield replace(main, distribution=found)
             yield Reading(parameters, "offered", "Mbit/s", "higher", rate * flows)
-            yield Reading(parameters, "carried of offered", "%", "higher", mbit / (rate * flows) * 100)
+            carried = statistics.mean(draw.mbit for draw in seen) / (rate * flows) * 100
+            yield Reading(parameters, "carried of offered", "%", "higher", carried)
+
+
+@dataclass(frozen=True)
+class Draw:
+    """How flows lay on the paths once, the Mbit/s that they had, and what sent them."""
+
+    evenness: float
+    mbit: float
+    commands: tuple[str, ...]
+
+
+def _draw(context: Context, flows: int, rate: float, seconds: float, last: float) -> Draw:
+    """New flows with new ports for so many seconds; the bytes of the ``last`` of them count."""
+    router = context.site.near
+    kind = Kind(flows, min(16, flows))  # a stream that cannot write holds up all others of its process, whatever their path
+    senders = Senders(kind, *context.hosts, seconds, rate)
+    try:
+        time.sleep(senders.seconds - last)  # the last seconds are what is measured
+        before = member_bytes(router)
+        mbit, _ = senders.end()
+        after = member_bytes(router)
+    finally:
+        senders.kill()
+    return Draw(evenness(list(shares(before, after).values())), mbit, senders.commands)
 
 
 _capacities: dict[tuple[Parameter, ...], float] = {}  # of this process, which is one run or its continuation

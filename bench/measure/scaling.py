@@ -11,10 +11,11 @@ from dataclasses import replace
 from functools import partial
 
 from bench.budget import limited
+from bench.echoes import added, exchange
 from bench.ends import End, cost
 from bench.measure.common import Context, Reading
 from bench.peers.common import Link
-from bench.results import FLOATING_IP_RATIO, PACED_COST, Parameter
+from bench.results import LOOPBACK_COST, ROUND_TRIP, Parameter
 from bench.traffic import Carried, carry
 
 TRANSIT = ("10.14.0.1", "10.14.0.2")  # of instance 1
@@ -35,26 +36,22 @@ def measure(context: Context) -> Iterator[Reading]:
 
 
 def _loopback(context: Context, link: Link, loopback: tuple[End, End], transit: tuple[End, End]) -> Iterator[Reading]:
-    """CPU time at a rate that leaves CPUs idle, in short turns with and without the loopback address.
+    """What the loopback address adds to a datagram, as a share of the CPU time that the machine spends on one.
 
-    What differs between two turns is not the drift of the machine. Throughput with a budget differs too much from turn to turn.
+    A round trip is two datagrams. All that is done for it takes its turn, so what a round trip takes longer is CPU time.
     """
-    mbit = float(context.parameters["pair_mbit"][context.subject.parameters["engine"]])
-    pairs, seconds = int(context.parameters["pairs"]), float(context.parameters["pair_seconds"])
-    costs: dict[bool, list[float]] = {True: [], False: []}
-    commands: tuple[str, ...] = ()
-    for number in range(pairs):
-        turns = [(True, loopback), (False, transit)]
-        for over, ends in turns if number % 2 else reversed(turns):
-            carried = carry(context.parameters["traffic"], ends, seconds, link.cost, mbit=mbit)
-            costs[over].append(carried.cpu_per_gbit)
-            commands = carried.commands
-    parameters: dict[str, Parameter] = {"traffic": context.parameters["traffic"], "mbit": mbit}
-    for over, found in costs.items():
-        more: dict[str, Parameter] = {"floating_ip": True} if over else {}
-        yield Reading({**parameters, **more}, PACED_COST, "CPU s", "lower", statistics.mean(found), (*link.commands, *commands))
-    ratios = tuple(without / over for over, without in zip(costs[True], costs[False], strict=True))
-    yield Reading(parameters, FLOATING_IP_RATIO, "x", "higher", statistics.geometric_mean(ratios), distribution=ratios)
+    size, count, block = (int(context.parameters[name]) for name in ("echo_bytes", "echoes", "echo_block"))
+    flood = carry(f"udp-{size}", transit, context.seconds, link.cost)
+    per_datagram = flood.cpu_per_gbit * size * 8 / 1e9  # seconds
+    turns = exchange(transit, loopback, count, size)
+    longer = added(turns, block)
+    shares = tuple(one / 2 / 1e9 / per_datagram for one in longer)
+    parameters: dict[str, Parameter] = {"bytes": size}
+    for which, more in ((0, {}), (1, {"floating_ip": True})):
+        median = statistics.median(turn[which] for turn in turns) / 1e3
+        yield Reading({**parameters, **more}, ROUND_TRIP, "µs", "lower", median, link.commands)
+    yield Reading(parameters, "cpu per datagram", "µs", "lower", per_datagram * 1e6, flood.commands)
+    yield Reading(parameters, LOOPBACK_COST, "of the CPU time", "lower", statistics.mean(shares), distribution=shares)
 
 
 def _parameters(context: Context, budget: float) -> dict[str, Parameter]:

@@ -12,7 +12,7 @@ from bench import figures
 from bench.report import field, flame, plots, svg, verdict, words
 from bench.report.panels import Panel, panels
 from bench.report.view import Block, Cell, Section, Table, unavailable
-from bench.results import FLOATING_IP_RATIO, Row, Run, Scenario
+from bench.results import LOOPBACK_COST, ROUND_TRIP, Row, Run, Scenario
 
 ORDER = (
     "scaling", "throughput", "forwarded", "latency", "stalls", "evenness", "memory", "transfer-1gb", "commit", "trusted-path", "profile",
@@ -182,27 +182,19 @@ def _scaling(run: Run, scenario: Scenario) -> Iterator[Block]:
         yield Block(title, _inline(scaling_plot(by_engine), next(ids), title, table), table, note)
     costs = verdict.floating_ip(run)
     if costs:
-        yield Block("What the loopback address costs, in CPU time", "", Table(
+        yield Block("What the loopback address costs", "", Table(
             "Loopback address", ("", "over it", "without it", "cost"),
             [
                 (cost.over.group, [
-                    Cell(_turns(cost.over)),
+                    Cell(f"{cost.over.subject}, round trip of {cost.over.parameters['bytes']} bytes"),
                     Cell(f"{words.number(words.median(cost.over))} {cost.over.unit}"),
                     Cell(f"{words.number(words.median(cost.without))} {cost.without.unit}"), Cell(cost.said),
                 ])
                 for cost in costs
             ] + [("field", [Cell("GK41, 1G (field)"), Cell("441 Mbit/s"), Cell("541 Mbit/s"), Cell(words.percent(field.FLOATING_IP_COST))])],
         ))  # fmt: skip
-    rest = [
-        row for row in scenario.rows if (row.metric not in ("efficiency", FLOATING_IP_RATIO, *verdict.COSTS) or row.unavailable)
-    ]
-    yield from _all(scenario, [row for row in rest if not row.parameters.get("floating_ip") or row.unavailable], ids)
-
-
-def _turns(row: Row) -> str:
-    if "mbit" in row.parameters:
-        return f"{row.subject}, {words.number(float(row.parameters['mbit']))}{words.NARROW}Mbit/s"
-    return f"{row.subject}, {words.percent(float(row.parameters['budget']))} of a core"
+    shown = ("efficiency", "throughput", LOOPBACK_COST, ROUND_TRIP)
+    yield from _all(scenario, [row for row in scenario.rows if row.metric not in shown or row.unavailable], ids)
 
 
 def _scalings(run: Run) -> Iterator[tuple[str, dict[str, dict[int, Row]]]]:

@@ -9,13 +9,13 @@ from dataclasses import dataclass
 
 from bench import figures
 from bench.report import field, words
-from bench.results import FLOATING_IP_RATIO, PACED_COST, Row, Run
+from bench.results import LOOPBACK_COST, ROUND_TRIP, Row, Run
 
 BUDGET = 0.1  # of a core for each instance, at which efficiency has goals
 EFFICIENCY = {4: 0.95, 8: 0.90}  # at least
-FLOATING_IP = 0.01  # at most, as a share of CPU time
-COSTS = ("throughput", PACED_COST)  # metrics of which FLOATING_IP_RATIO is the ratio; the first one in earlier runs
+FLOATING_IP = 0.01  # at most, as a share of the CPU time of a datagram
 FLOWS, PATHS = 64, 4
+DRAWS = 10  # of which the mean has an interval
 EVENNESS = {"static": 1.25, "auto": 1.05}  # largest to mean share, at most
 
 
@@ -42,7 +42,7 @@ def scaling(run: Run, budget: float | None = None) -> dict[str, dict[int, Row]]:
     found: dict[str, dict[int, Row]] = {}
     for row in rows(run, "scaling"):
         number = row.parameters.get("instances")
-        if row.metric != "throughput" or not row.samples or row.parameters.get("floating_ip") or not isinstance(number, int):
+        if row.metric != "throughput" or not row.samples or not isinstance(number, int):
             continue
         if budget is not None and row.parameters.get("budget") != budget:
             continue
@@ -77,18 +77,16 @@ class Cost:
 
 
 def floating_ip(run: Run) -> list[Cost]:
-    """By pairs of turns, one with the loopback address and one without; the mean of the logarithms of their ratios."""
+    """By round trips in turns to the loopback and to the transit address of one instance."""
     those = [row for row in rows(run, "scaling") if row.samples]
     found = []
     for row in those:
-        if row.metric == FLOATING_IP_RATIO and row.distribution:
-            same = [other for other in those if other.metric in COSTS and _alike(row, other)]
-            over = next((other for other in same if other.parameters.get("floating_ip")), None)
-            without = next((other for other in same if not other.parameters.get("floating_ip")), None)
+        if row.metric == LOOPBACK_COST and row.distribution:
+            trips = [other for other in those if other.metric == ROUND_TRIP and _alike(row, other)]
+            over = next((other for other in trips if other.parameters.get("floating_ip")), None)
+            without = next((other for other in trips if not other.parameters.get("floating_ip")), None)
             if over and without:
-                logarithms = [math.log(ratio) for ratio in row.distribution]
-                ratio = math.exp(statistics.mean(logarithms))
-                found.append(Cost(over, without, 1 - ratio, ratio * figures.interval(logarithms)))
+                found.append(Cost(over, without, statistics.mean(row.distribution), figures.interval(row.distribution)))
     return found
 
 
@@ -96,6 +94,15 @@ def _alike(one: Row, other: Row) -> bool:
     """Whether two rows have the same subject and parameters, but for the loopback address."""
     first, second = ({k: v for k, v in row.parameters.items() if k != "floating_ip"} for row in (one, other))
     return one.subject == other.subject and first == second
+
+
+def _evenness(row: Row) -> str:
+    """The figure; with many draws, where their mean lies, and what chance comes to."""
+    drawn = row.distribution or ()
+    if len(drawn) < DRAWS:
+        return f"{words.median(row):.2f}"
+    chance = figures.expected_evenness(FLOWS, PATHS)
+    return f"{words.median(row):.2f} ({len(drawn)} draws: {statistics.mean(drawn):.2f} ± {figures.interval(drawn):.2f}; by chance {chance:.2f})"
 
 
 def _why(those: Sequence[Row]) -> str:
@@ -115,10 +122,10 @@ def claims(run: Run) -> list[Claim]:
         theirs = f"{seen / number:.2f} on MS-01" if seen else ""
         met = all(value >= least for value in known.values()) if known else None
         found.append(Claim(what, f"at least {least:.2f}", said, met, theirs, _why(rows(run, "scaling"))))
-    costs = [cost for cost in floating_ip(run) if cost.over.parameters.get("budget", BUDGET) == BUDGET]
+    costs = floating_ip(run)
     kept = [cost.at_most(FLOATING_IP) for cost in costs]
     found.append(Claim(
-        "what the loopback address costs (CPU time)", f"at most {words.percent(FLOATING_IP)}",
+        "what the loopback address costs (CPU time of a datagram)", f"at most {words.percent(FLOATING_IP)}",
         ", ".join(f"{cost.said} ({cost.over.subject})" for cost in costs),
         False if False in kept else None if None in kept or not kept else True, f"{words.percent(field.FLOATING_IP_COST)} (throughput)",
         "the turns differ too much to tell" if kept else _why(rows(run, "scaling")),
@@ -132,7 +139,7 @@ def claims(run: Run) -> list[Claim]:
         known_rows = [row for row in those if row.samples]
         found.append(Claim(
             f"{FLOWS} flows over {PATHS} paths, weights {weights}: largest to mean share", f"at most {most:.2f}",
-            ", ".join(f"{words.median(row):.2f}" for row in known_rows),
+            ", ".join(map(_evenness, known_rows)),
             all(words.median(row) <= most for row in known_rows) if known_rows else None, "", _why(those),
         ))  # fmt: skip
     return found

@@ -7,7 +7,7 @@ import random
 from collections.abc import Sequence
 from typing import Any
 
-from bench.results import FLOATING_IP_RATIO, PACED_COST, Machine, Row, Run, Scenario, Settings
+from bench.results import LOOPBACK_COST, ROUND_TRIP, Machine, Row, Run, Scenario, Settings
 
 ROUNDS = 5
 TRAFFIC = ("tcp-1", "tcp-16", "tcp-bidir", "udp-1200", "udp-64", "tcp-16 iperf2")
@@ -64,12 +64,12 @@ class Maker:
                 value = alone * number * (1 - loss * (number - 1))
                 same = {"engine": engine, "instances": number, "budget": 0.1}
                 found.append(self.row(f"{engine} x {number}", "ours", "throughput", "Mbit/s", value, noise=0.01, **same))
-            one = {"engine": engine, "instances": 1, "traffic": "tcp-8", "mbit": alone / 2}
+            one = {"engine": engine, "instances": 1, "bytes": 1200}
             for over in ({}, {"floating_ip": True}):
-                found.append(self.row(f"{engine} x 1", "ours", PACED_COST, "CPU s", 0.25, "lower", noise=0.001, **one, **over))
-            turns = tuple(round(self.random.gauss(0.995, 0.01), 4) for _ in range(36))
+                found.append(self.row(f"{engine} x 1", "ours", ROUND_TRIP, "µs", 125.0, "lower", noise=0.001, **one, **over))
+            shares = tuple(round(self.random.gauss(0.002, 0.01), 5) for _ in range(120))
             found.append(self.row(
-                f"{engine} x 1", "ours", FLOATING_IP_RATIO, "x", 0.995, noise=0.001, distribution=turns, **one,
+                f"{engine} x 1", "ours", LOOPBACK_COST, "of the CPU time", 0.002, "lower", distribution=shares, **one,
             ))  # fmt: skip
         found.append(
             self.row(

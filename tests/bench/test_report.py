@@ -309,34 +309,33 @@ def test_a_goal_is_met_missed_or_not_measured() -> None:
     assert verdict.claims(broken)[0].why == "no cgroups here"
 
 
-def test_the_loopback_address_is_compared_with_the_same_without_it() -> None:
-    def made(turns: Sequence[float]) -> Run:
-        rows = []
-        for budget, ratios in ((0.1, turns), (0.05, (1.0, 1.0))):
-            same = {"engine": "ztnode", "instances": 1, "budget": budget}
-            rows += [row("a", 100.0, parameters=same), row("a", 97.0, parameters={**same, "floating_ip": True})]
-            rows += [row("a", 1.0, metric="floating ip to transit", parameters=same, distribution=tuple(ratios))]
+def test_the_loopback_address_is_compared_with_the_transit_address() -> None:
+    def made(shares: Sequence[float]) -> Run:
+        same = {"engine": "ztnode", "instances": 1, "bytes": 1200}
+        rows = [row("a", 125.2, metric="round trip", parameters=same)]
+        rows += [row("a", 125.8, metric="round trip", parameters={**same, "floating_ip": True})]
+        rows += [row("a", 1.0, metric="loopback address per datagram", parameters=same, distribution=tuple(shares))]
         return made_of("scaling", *rows)
 
-    def goal(turns: Sequence[float]) -> verdict.Claim:
-        return next(claim for claim in verdict.claims(made(turns)) if "loopback" in claim.what)
+    def goal(shares: Sequence[float]) -> verdict.Claim:
+        return next(claim for claim in verdict.claims(made(shares)) if "loopback" in claim.what)
 
-    assert [round(cost.share, 3) for cost in verdict.floating_ip(made((0.96, 0.98)))] == [0.03, 0.0]
-    assert goal((0.97, 0.97)).met is False and goal((0.995, 0.995)).met is True
-    uneven = goal((0.9, 1.1, 0.9, 1.1))
+    (cost,) = verdict.floating_ip(made((0.02, 0.04)))
+    assert round(cost.share, 3) == 0.03 and words.median(cost.over) == 125.8 and words.median(cost.without) == 125.2
+    assert goal((0.03, 0.03)).met is False and goal((0.005, 0.005)).met is True
+    uneven = goal((0.1, -0.1, 0.1, -0.1))
     assert uneven.met is None and "differ" in uneven.why and f"± 11.3{words.NARROW}%" in uneven.measured
     assert uneven.measured.count("(") == 1 and uneven.field == f"18.5{words.NARROW}% (throughput)"
+    cells = re.findall(r"1200 bytes</th><td>([^<]*)</td><td>([^<]*)</td>", build.page(made((0.02, 0.04))))
+    assert [[cell.split()[0] for cell in pair] for pair in cells] == [["126", "125"]]
 
 
-def test_the_cost_of_the_loopback_address_is_one_of_cpu_time() -> None:
-    same = {"engine": "ztnode", "instances": 1, "traffic": "tcp-8", "mbit": 800.0}
-    rows = [row("ztnode x 1", 0.25, parameters=same, metric="cpu per Gbit of paced traffic")]
-    rows += [row("ztnode x 1", 0.26, parameters={**same, "floating_ip": True}, metric="cpu per Gbit of paced traffic")]
-    rows += [row("ztnode x 1", 0.96, metric="floating ip to transit", parameters=same, distribution=(0.95, 0.97))]
-    (cost,) = verdict.floating_ip(made_of("scaling", *rows))
-    assert round(cost.share, 3) == 0.04 and cost.at_most(0.01) is False
-    cells = re.findall(r"800.Mbit/s</th><td>([^<]*)</td><td>([^<]*)</td>", build.page(made_of("scaling", *rows)))
-    assert [[value.split()[0] for value in pair] for pair in cells] == [["0.260", "0.250"]]
+def test_static_weights_say_what_chance_comes_to() -> None:
+    same = {"engine": "ztnode", "instances": 4, "weights": "static", "flows": 64, "paths": 4}
+    draws = (1.2, 1.3) * 10
+    drawn = row("ztnode x 4", 1.25, metric="evenness", parameters=same, distribution=draws)
+    (claim,) = [one for one in verdict.claims(made_of("evenness", drawn)) if "weights static" in one.what]
+    assert claim.met is True and claim.measured == "1.25 (20 draws: 1.25 ± 0.02; by chance 1.26)"
 
 
 def test_ratios_are_those_of_the_same_traffic() -> None:
