@@ -55,19 +55,21 @@ def exchange(first: tuple[End, End], second: tuple[End, End], count: int, size: 
     return turns
 
 
-def _answer(address: str, port: int) -> None:
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as own:
-        own.bind((address, port))
-        message, peer = own.recvfrom(65536)
-        own.connect(peer)
-        while True:
-            own.send(message)
-            message = own.recv(65536)
+def _answer(own: socket.socket) -> None:
+    message, peer = own.recvfrom(65536)
+    own.connect(peer)
+    while True:
+        own.send(message)
+        message = own.recv(65536)
 
 
 def serve(port: int, addresses: Sequence[str]) -> None:
     """Answer one peer at each address, for ever."""
-    threads = [threading.Thread(target=_answer, args=(address, port)) for address in addresses]
+    threads = []
+    for address in addresses:
+        own = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        own.bind((address, port))
+        threads.append(threading.Thread(target=_answer, args=(own,)))
     for thread in threads:
         thread.start()
     for thread in threads:
