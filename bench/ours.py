@@ -13,6 +13,7 @@ from lab.scenario import example, introduce, loopback, reach, wait_paths
 
 ZT = "set interfaces zerotier zt0"
 TRANSIT = "10.14.0.0/26"  # room for 16 instances
+FIRST_TRANSIT = ("10.14.0.1", "10.14.0.2")  # of instance 1
 DEVICE = "zt0"
 ENGINES = ("ztnode", "zerotier-one")
 DAEMON = "zerotier_multi.pathd"

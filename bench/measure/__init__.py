@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 
-from bench.measure import commit, evenness, latency, load, memory, profile, scaling, stalls
+from bench.measure import commit, evenness, latency, load, loopback, memory, profile, scaling, stalls
 from bench.measure.common import Context, Reading
 
 MEASURES: Mapping[str, Callable[[Context], Iterator[Reading]]] = {
@@ -13,6 +13,7 @@ MEASURES: Mapping[str, Callable[[Context], Iterator[Reading]]] = {
     "transfer-1gb": load.transfer,
     "memory": memory.measure,
     "scaling": scaling.measure,
+    "loopback": loopback.measure,
     "evenness": evenness.measure,
     "latency": latency.measure,
     "stalls": stalls.measure,

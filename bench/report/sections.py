@@ -15,7 +15,7 @@ from bench.report.view import Block, Cell, Section, Table, unavailable
 from bench.results import LOOPBACK_COST, ROUND_TRIP, Row, Run, Scenario
 
 ORDER = (
-    "scaling", "throughput", "forwarded", "latency", "stalls", "evenness", "memory", "transfer-1gb", "commit", "trusted-path", "profile",
+    "scaling", "throughput", "forwarded", "latency", "stalls", "evenness", "loopback", "memory", "transfer-1gb", "commit", "trusted-path", "profile",
 )  # fmt: skip
 TIMELINE = "Traffic over time, one strip per subject; the event is at 0. The table has the longest gap."
 COMPACT = 3  # conditions from which on a metric that is not the scenario's own gets one block
@@ -180,21 +180,34 @@ def _scaling(run: Run, scenario: Scenario) -> Iterator[Block]:
     for share, by_engine in _scalings(run):
         table, title = _scaling_table(by_engine, f"Scaling, {share}"), f"Throughput by instances, {share}"
         yield Block(title, _inline(scaling_plot(by_engine), next(ids), title, table), table, note)
-    costs = verdict.floating_ip(run)
-    if costs:
-        yield Block("What the loopback address costs", "", Table(
-            "Loopback address", ("", "over it", "without it", "cost"),
-            [
-                (cost.over.group, [
-                    Cell(f"{cost.over.subject}, round trip of {cost.over.parameters['bytes']} bytes"),
-                    Cell(f"{words.number(words.median(cost.over))} {cost.over.unit}"),
-                    Cell(f"{words.number(words.median(cost.without))} {cost.without.unit}"), Cell(cost.said),
-                ])
-                for cost in costs
-            ] + [("field", [Cell("GK41, 1G (field)"), Cell("441 Mbit/s"), Cell("541 Mbit/s"), Cell(words.percent(field.FLOATING_IP_COST))])],
-        ))  # fmt: skip
-    shown = ("efficiency", "throughput", LOOPBACK_COST, ROUND_TRIP)
-    yield from _all(scenario, [row for row in scenario.rows if row.metric not in shown or row.unavailable], ids)
+    yield from _all(
+        scenario, [row for row in scenario.rows if row.metric not in ("efficiency", "throughput") or row.unavailable], ids
+    )
+
+
+def loopback_tables(run: Run) -> list[Table]:
+    """What the loopback address costs, beside the field's; nothing where it was not measured."""
+    rows = [
+        (cost.over.group, [
+            Cell(f"{cost.over.subject}, round trip of {cost.over.parameters['bytes']} bytes"),
+            Cell(f"{words.number(words.median(cost.over))} {cost.over.unit}"),
+            Cell(f"{words.number(words.median(cost.without))} {cost.without.unit}"), Cell(cost.said),
+        ])
+        for cost in verdict.loopback(run)
+    ]  # fmt: skip
+    if not rows:
+        return []
+    rows.append(
+        ("field", [Cell("GK41, 1G (field)"), Cell("441 Mbit/s"), Cell("541 Mbit/s"), Cell(words.percent(field.FLOATING_IP_COST))])
+    )
+    return [Table("Loopback address", ("", "over it", "without it", "cost"), rows)]
+
+
+def _loopback(run: Run, scenario: Scenario) -> Iterator[Block]:
+    for table in loopback_tables(run):
+        yield Block("What the loopback address costs", "", table)
+    rest = [row for row in scenario.rows if row.metric not in (LOOPBACK_COST, ROUND_TRIP) or row.unavailable]
+    yield from _all(scenario, rest, _ids(scenario))
 
 
 def _scalings(run: Run) -> Iterator[tuple[str, dict[str, dict[int, Row]]]]:
@@ -404,6 +417,6 @@ def _together(*labels: str) -> Callable[[Run, Scenario], Iterator[Block]]:
 
 
 BLOCKS: dict[str, Callable[[Run, Scenario], Iterator[Block]]] = {
-    "scaling": _scaling, "evenness": _evenness, "latency": _latency, "stalls": _stalls, "profile": _profile,
+    "scaling": _scaling, "loopback": _loopback, "evenness": _evenness, "latency": _latency, "stalls": _stalls, "profile": _profile,
     "trusted-path": _together("trusted_path"), "commit": _together("commit"),
 }  # fmt: skip

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+
 from bench.report import build, plots, sections, svg, verdict, words
 from bench.report.panels import panels
 from bench.report.view import Cell, Table
@@ -36,10 +38,17 @@ def markdown(run: Run, plot: str | None) -> str:
     return "\n".join(lines)
 
 
+_TABLES: Mapping[str, Callable[[Run], list[Table]]] = {
+    "scaling": sections.scaling_tables,
+    "evenness": sections.evenness_tables,
+    "loopback": sections.loopback_tables,
+}
+
+
 def _scenario(run: Run, name: str) -> list[str]:
     """A scenario's tables with its question and its method; nothing where it was not measured."""
     scenario = run.scenario(name)
-    tables = {"scaling": sections.scaling_tables, "evenness": sections.evenness_tables}.get(name, lambda _: [])(run)
+    tables = _TABLES[name](run) if name in _TABLES else []
     for metric in SHOWN.get(name, ()):
         those = panels([row for row in scenario.rows if row.metric == metric] if scenario else ())
         if any(row.samples for panel in those for row in panel.rows):

@@ -13,7 +13,7 @@ from bench.results import LOOPBACK_COST, ROUND_TRIP, Row, Run
 
 BUDGET = 0.1  # of a core for each instance, at which efficiency has goals
 EFFICIENCY = {4: 0.95, 8: 0.90}  # at least
-FLOATING_IP = 0.01  # at most, as a share of the CPU time of a datagram
+LOOPBACK = 0.01  # at most, as a share of the CPU time of a datagram
 FLOWS, PATHS = 64, 4
 DRAWS = 10  # of which the mean has an interval
 EVENNESS = {"static": 1.25, "auto": 1.05}  # largest to mean share, at most
@@ -76,24 +76,15 @@ class Cost:
         return False if self.share - self.margin > limit else None
 
 
-def floating_ip(run: Run) -> list[Cost]:
+def loopback(run: Run) -> list[Cost]:
     """By round trips in turns to the loopback and to the transit address of one instance."""
-    those = [row for row in rows(run, "scaling") if row.samples]
+    those = {(row.subject, row.metric, row.parameters.get("to")): row for row in rows(run, "loopback") if row.samples}
     found = []
-    for row in those:
-        if row.metric == LOOPBACK_COST and row.distribution:
-            trips = [other for other in those if other.metric == ROUND_TRIP and _alike(row, other)]
-            over = next((other for other in trips if other.parameters.get("floating_ip")), None)
-            without = next((other for other in trips if not other.parameters.get("floating_ip")), None)
-            if over and without:
-                found.append(Cost(over, without, statistics.mean(row.distribution), figures.interval(row.distribution)))
+    for (subject, metric, _), row in those.items():
+        over, without = (those.get((subject, ROUND_TRIP, to)) for to in ("loopback", "transit"))
+        if metric == LOOPBACK_COST and row.distribution and over and without:
+            found.append(Cost(over, without, statistics.mean(row.distribution), figures.interval(row.distribution)))
     return found
-
-
-def _alike(one: Row, other: Row) -> bool:
-    """Whether two rows have the same subject and parameters, but for the loopback address."""
-    first, second = ({k: v for k, v in row.parameters.items() if k != "floating_ip"} for row in (one, other))
-    return one.subject == other.subject and first == second
 
 
 def _evenness(row: Row) -> str:
@@ -122,13 +113,13 @@ def claims(run: Run) -> list[Claim]:
         theirs = f"{seen / number:.2f} on MS-01" if seen else ""
         met = all(value >= least for value in known.values()) if known else None
         found.append(Claim(what, f"at least {least:.2f}", said, met, theirs, _why(rows(run, "scaling"))))
-    costs = floating_ip(run)
-    kept = [cost.at_most(FLOATING_IP) for cost in costs]
+    costs = loopback(run)
+    kept = [cost.at_most(LOOPBACK) for cost in costs]
     found.append(Claim(
-        "what the loopback address costs (CPU time of a datagram)", f"at most {words.percent(FLOATING_IP)}",
+        "what the loopback address costs (CPU time of a datagram)", f"at most {words.percent(LOOPBACK)}",
         ", ".join(f"{cost.said} ({cost.over.subject})" for cost in costs),
         False if False in kept else None if None in kept or not kept else True, f"{words.percent(field.FLOATING_IP_COST)} (throughput)",
-        "the turns differ too much to tell" if kept else _why(rows(run, "scaling")),
+        "the turns differ too much to tell" if kept else _why(rows(run, "loopback")),
     ))  # fmt: skip
     for weights, most in EVENNESS.items():
         those = [

@@ -57,6 +57,18 @@ class Maker:
                 found.append(self.row(subject, group, "cpu per Gbit", "s", 1.9e3 / value, "lower", **extra))
         return tuple(found)
 
+    def loopback(self) -> tuple[Row, ...]:
+        found = []
+        for engine in ("ztnode", "zerotier-one"):
+            one = {"engine": engine, "instances": 1, "bytes": 1200}
+            for to in ("transit", "loopback"):
+                found.append(self.row(f"{engine} x 1", "ours", ROUND_TRIP, "µs", 125.0, "lower", noise=0.001, **one, to=to))
+            shares = tuple(round(self.random.gauss(0.002, 0.01), 5) for _ in range(120))
+            found.append(self.row(
+                f"{engine} x 1", "ours", LOOPBACK_COST, "of the CPU time", 0.002, "lower", distribution=shares, **one,
+            ))  # fmt: skip
+        return tuple(found)
+
     def scaling(self) -> tuple[Row, ...]:
         found = []
         for engine, alone, loss in (("ztnode", 610.0, 0.006), ("zerotier-one", 205.0, 0.012)):
@@ -64,13 +76,6 @@ class Maker:
                 value = alone * number * (1 - loss * (number - 1))
                 same = {"engine": engine, "instances": number, "budget": 0.1}
                 found.append(self.row(f"{engine} x {number}", "ours", "throughput", "Mbit/s", value, noise=0.01, **same))
-            one = {"engine": engine, "instances": 1, "bytes": 1200}
-            for over in ({}, {"floating_ip": True}):
-                found.append(self.row(f"{engine} x 1", "ours", ROUND_TRIP, "µs", 125.0, "lower", noise=0.001, **one, **over))
-            shares = tuple(round(self.random.gauss(0.002, 0.01), 5) for _ in range(120))
-            found.append(self.row(
-                f"{engine} x 1", "ours", LOOPBACK_COST, "of the CPU time", 0.002, "lower", distribution=shares, **one,
-            ))  # fmt: skip
         found.append(
             self.row(
                 "ztnode x 4", "ours", "throughput", "Mbit/s", "this machine has 2 cores, 8 are needed", engine="ztnode", instances=4
@@ -174,6 +179,7 @@ def invented(seed: int = 1, factor: float = 1.0, traffics: Sequence[str] = TRAFF
         "forwarded": ("Forwarded traffic", "How fast is it between hosts behind the routers?", forwarded),
         "memory": ("Memory and processor time", "What does it take from the router?", make.memory()),
         "transfer-1gb": ("1 GB of random data", "How long does one large transfer take?", transfer),
+        "loopback": ("The loopback address", "What does the loopback address cost?", make.loopback()),
         "scaling": ("Scaling", "What does each further instance bring?", make.scaling()),
         "evenness": ("Evenness", "How evenly do flows spread over the paths?", make.evenness()),
         "latency": ("Latency", "How long does a packet take, idle and under load?", make.latency()),

@@ -64,7 +64,7 @@ def test_every_row_is_on_the_page(page: ET.Element, run: Run) -> None:
                 assert one.unavailable in tables
             elif scenario.name == "evenness":
                 assert f"{words.median(one):.2f}" in tables
-            elif not one.distribution and not one.parameters.get("floating_ip"):
+            elif not one.distribution:
                 assert f"| {words.number(words.median(one))}" in f"| {tables}", (scenario.name, one.subject, one.parameters)
 
 
@@ -133,7 +133,7 @@ def test_text_of_a_run_cannot_become_markup() -> None:
     assert len(list(ET.fromstring(shown).iter(f"{XHTML}script"))) == 1 and said(ET.fromstring(shown)).count(evil) > 2
 
 
-@pytest.mark.parametrize("name", ["scaling", "evenness", "latency", "stalls", "profile", "commit", "memory"])
+@pytest.mark.parametrize("name", ["scaling", "loopback", "evenness", "latency", "stalls", "profile", "commit", "memory"])
 def test_a_scenario_without_figures_is_still_shown(name: str) -> None:
     shown = build.page(made_of(name, row(unavailable="the cable is missing")))
     assert "the cable is missing" in shown and "This run has no throughput to judge." in shown
@@ -312,15 +312,15 @@ def test_a_goal_is_met_missed_or_not_measured() -> None:
 def test_the_loopback_address_is_compared_with_the_transit_address() -> None:
     def made(shares: Sequence[float]) -> Run:
         same = {"engine": "ztnode", "instances": 1, "bytes": 1200}
-        rows = [row("a", 125.2, metric="round trip", parameters=same)]
-        rows += [row("a", 125.8, metric="round trip", parameters={**same, "floating_ip": True})]
+        rows = [row("a", 125.2, metric="round trip", parameters={**same, "to": "transit"})]
+        rows += [row("a", 125.8, metric="round trip", parameters={**same, "to": "loopback"})]
         rows += [row("a", 1.0, metric="loopback address per datagram", parameters=same, distribution=tuple(shares))]
-        return made_of("scaling", *rows)
+        return made_of("loopback", *rows)
 
     def goal(shares: Sequence[float]) -> verdict.Claim:
         return next(claim for claim in verdict.claims(made(shares)) if "loopback" in claim.what)
 
-    (cost,) = verdict.floating_ip(made((0.02, 0.04)))
+    (cost,) = verdict.loopback(made((0.02, 0.04)))
     assert round(cost.share, 3) == 0.03 and words.median(cost.over) == 125.8 and words.median(cost.without) == 125.2
     assert goal((0.03, 0.03)).met is False and goal((0.005, 0.005)).met is True
     uneven = goal((0.1, -0.1, 0.1, -0.1))
