@@ -71,3 +71,21 @@ def test_a_backup_waits_for_the_last_path(pair: list[Router]) -> None:
     r1.wait(lambda: all(device.startswith("zt0p") for device in way(r1, r2)), what="the way over the paths")
     r1.wait(lambda: [e["protocol"] for e in seen(r1, r2)] == ["kernel", "kernel"], what="the routes in FRR")
     vtysh(r1, "configure", *(f"no {line}" for line in lines))
+
+
+def sunk(router: Router) -> list[str]:
+    """What ``show zerotier zt0`` says of routes that the bundle drops."""
+    shown = router.json(["/usr/libexec/vyos/op_mode/zerotier.py", "show_bundle", "--bundle", "zt0", "--raw"])
+    return [warning for warning in shown["warnings"] if " drops packets for " in warning]
+
+
+def test_a_route_over_the_bundle_itself_is_told(pair: list[Router]) -> None:
+    """As it would be written for a device of WireGuard."""
+    r1 = pair[0]
+    lines = ["ip route 198.18.9.0/24 zt0", "ipv6 route 2001:db8:9::/48 zt0"]
+    assert sunk(r1) == []
+    vtysh(r1, "configure", *lines)
+    told = "zt0 drops packets for 198.18.9.0/24 and 1 other prefix: another program routes them to the device zt0 itself"
+    r1.wait(lambda: any(warning.startswith(told) for warning in sunk(r1)), what="a warning of both routes")
+    vtysh(r1, "configure", *(f"no {line}" for line in lines))
+    r1.wait(lambda: not sunk(r1), what="an end of the warning")

@@ -16,6 +16,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from zerotier_multi.names import RT_PROTO
 from zerotier_multi.netlink import messages
 from zerotier_multi.netlink.messages import HEADER, Message
 from zerotier_multi.netlink.rtnl import Rtnl
@@ -117,6 +118,24 @@ def test_the_default_routes_of_a_full_table_are_read_without_the_rest(namespace:
         assert tracemalloc.get_traced_memory()[1] < 1 << 20, "20,000 routes are two megabytes"
     finally:
         tracemalloc.stop()
+
+
+def test_prefixes_that_others_route_over_a_device_are_found_however_they_are_routed(
+    namespace: Callable[[Callable[[], Closable]], Any],
+) -> None:
+    rtnl: Rtnl = namespace(Rtnl)
+    batch(
+        *map(route, range(2000)),
+        "link add zt0 type bridge", "link set zt0 up", "address add 203.0.113.1/24 dev zt0", "address add 2001:db8::1/64 dev zt0 nodad",
+        "route add 198.18.1.0/24 dev zt0 proto static", "route add 198.18.2.0/24 via 203.0.113.9 dev zt0 proto bgp table 77",
+        "nexthop add id 7 dev zt0", "route add 198.18.3.0/24 nhid 7", "nexthop add id 8 dev lo", "route add 198.18.4.0/24 nhid 8",
+        "route add 198.18.5.0/24 nexthop dev lo nexthop dev zt0", f"route add 198.18.6.0/24 dev zt0 proto {RT_PROTO}",
+        "route add 2001:db8:1::/48 dev zt0", "route add unreachable 198.18.7.0/24",
+    )  # fmt: skip
+    wanted = [f"198.18.{number}.0/24" for number in (1, 3, 5, 2)] + ["2001:db8:1::/48"]
+    found = rtnl.prefixes_over(rtnl.links()["zt0"].index)
+    assert sorted(found) == sorted(wanted) and found[-1] == wanted[-1]
+    assert rtnl.prefixes_over(99) == []
 
 
 class Queue:

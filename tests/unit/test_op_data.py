@@ -106,6 +106,11 @@ def test_what_is_wrong_is_said() -> None:
     lowered = box(hash_policy=0)
     assert "the kernel hashes by layer3, not by layer4" in entry(lowered)["warnings"][0]
     assert "is corrupt" in entry(box(broken_identities=(unit,)))["warnings"][0]
+    sunk = entry(box(sunk={"zt0": ("192.168.9.0/24", "192.168.10.0/24")}))["warnings"][0]
+    assert sunk.startswith(
+        "zt0 drops packets for 192.168.9.0/24 and 1 other prefix: another program routes them to the device zt0 itself"
+    )
+    assert sunk.endswith("set interfaces zerotier zt0 remote NAME prefix 192.168.9.0/24")
 
 
 def test_a_path_with_its_peer() -> None:

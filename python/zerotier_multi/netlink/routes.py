@@ -15,6 +15,7 @@ _RTA_DST, _RTA_PRIORITY, _RTA_PREFSRC, _RTA_TABLE, _RTA_NH_ID = 1, 6, 7, 15, 30
 _RTA_GATEWAY, _RTA_MULTIPATH, _RTA_VIA, _RTNH_F_ONLINK = 5, 9, 18, 4
 _RTA_SRC, _RTA_IIF, _RTA_OIF, _RTA_IP_PROTO, _RTA_SPORT, _RTA_DPORT = 2, 3, 4, 27, 28, 29
 _RTA_METRICS, _RTM_F_FIB_MATCH = 8, 0x2000
+_RTPROT_KERNEL = 2
 _RTN_UNICAST, _RTN_UNREACHABLE, _RT_SCOPE_UNIVERSE, RT_TABLE_MAIN, RT_TABLE_LOCAL = 1, 7, 0, 254, 255
 _KINDS = {6: "blackhole", 8: "prohibit", 9: "throw"}  # RTN_*
 
@@ -140,6 +141,27 @@ def parse_default_route(body: bytes) -> DefaultRoute | None:
     values = attributes(body[12:])
     metric = u32(values[_RTA_PRIORITY]) if _RTA_PRIORITY in values else 0
     return DefaultRoute(metric, tuple(_ways(values)), u32(values[_RTA_NH_ID]) if _RTA_NH_ID in values else 0)
+
+
+# -- routes of others over a device
+
+
+def routes_over(family: int, index: int) -> bytes:
+    """A question for routes of all tables over a device, also by next-hop objects; a kernel may answer with more."""
+    return struct.pack("=BBBBBBBBI", family, 0, 0, 0, 0, 0, 0, _RTN_UNICAST, 0) + attribute(_RTA_OIF, index)
+
+
+def is_of_others(body: bytes) -> bool:
+    """Whether a route takes packets to a destination, and neither the kernel nor we have made it."""
+    table, protocol, kind = body[4], body[5], body[7]
+    return protocol not in (RT_PROTO, _RTPROT_KERNEL) and kind == _RTN_UNICAST and table != RT_TABLE_LOCAL
+
+
+def parse_prefix(body: bytes, index: int) -> str | None:
+    """The prefix of a route; None where it names devices of which ``index`` is none."""
+    values = attributes(body[12:])
+    devices = {device for device, _via in _ways(values)} - {0}
+    return None if devices and index not in devices else _destination(body[0], body[1], values)
 
 
 # -- questions about a destination

@@ -94,6 +94,17 @@ class Rtnl(Closable):
         ways = (way for route in found for way in self._ways(route))
         return [via for device, via in ways if device == index and (via is None or (":" in via) == (family == 6))]
 
+    def prefixes_over(self, index: int) -> list[str]:
+        """Prefixes that routes of other programs lead to a device, in any table, IPv4 first."""
+        found: list[str] = []
+        for family in FAMILIES.values():
+            try:
+                bodies = self._socket.dump(RTM_GETROUTE, routes.routes_over(family, index), routes.is_of_others)
+            except KernelError:  # a kernel without IPv6, or a device that has just gone
+                continue
+            found += filter(None, (routes.parse_prefix(body, index) for body in bodies))
+        return list(dict.fromkeys(found))
+
     def our_rules(self) -> set[Rule]:
         """Rules of both families with our protocol number."""
         found: set[Rule] = set()

@@ -367,9 +367,21 @@ def bundle_warnings(snapshot: Snapshot, plan: Plan) -> list[str]:
     found += dict.fromkeys(_twin(plan.bundle, path) for path in told.get("paths", []) if path.get("twin"))
     found += [f"{plan.bundle}: {fault}" for fault in told.get("endpoint_faults", [])]
     found += [f"packets for {prefix} do not go over {plan.bundle}: {why}" for prefix, why in unrouted(snapshot, plan).items()]
+    if sunk := snapshot.sunk.get(plan.bundle):
+        found.append(_sunk(plan.bundle, sunk))
     if plan.instances and not plan.paths and not is_plain_member(plan):
         found.append(f"{plan.bundle} has no path: {_why_no_path(plan)}")
     return found
+
+
+def _sunk(bundle: str, prefixes: Sequence[str]) -> str:
+    """Routes over the device of the bundle, which has no way out: a habit from WireGuard."""
+    first, more = prefixes[0], len(prefixes) - 1
+    others = f" and {more} other prefix{'es' if more > 1 else ''}" if more else ""
+    return (
+        f"{bundle} drops packets for {first}{others}: another program routes them to the device {bundle} itself; "
+        f"delete that route and set interfaces zerotier {bundle} remote NAME prefix {first}"
+    )
 
 
 def _twin(bundle: str, path: Mapping[str, Any]) -> str:

@@ -87,6 +87,7 @@ class _Slow:
     nodes: Mapping[str, str]
     broken: tuple[str, ...]
     obstacles: Mapping[str, str]
+    sunk: Mapping[str, tuple[str, ...]]
 
 
 class Watcher:
@@ -122,6 +123,7 @@ class Watcher:
             nodes=slow.nodes,
             broken_identities=slow.broken,
             obstacles=slow.obstacles,
+            sunk=slow.sunk,
             kernel=kernel,
             hash_policy=_hash_policy(),
             first=self._first,
@@ -140,7 +142,7 @@ class Watcher:
         answers = _ask_instances(running)
         silent = [i for i in self._instances if i.unit not in answers or answers[i.unit].status is None]
         obstacles = {i.unit: why for i in silent if (why := obstacle(i, units[i.unit]))}
-        return _Slow(units, units[names.PATHD_UNIT], answers, nodes, tuple(broken), obstacles)
+        return _Slow(units, units[names.PATHD_UNIT], answers, nodes, tuple(broken), obstacles, _read_sunk(self._plans))
 
     def _sample(self, units: Mapping[str, UnitState]) -> Sample:
         devices = [*(device for i in self._instances for device in i.devices), *(plan.bundle for plan in self._plans)]
@@ -249,6 +251,17 @@ def obstacle(instance: InstancePlan, unit: UnitState) -> str | None:
         return f"{found.protocol} port {instance.port} is taken by {found}" if found else None
     crowded = others(instance.port, rows())
     return f"{crowd(crowded)} to TCP port {instance.port} keep its API from answering" if crowded else None
+
+
+def _read_sunk(plans: Sequence[Plan]) -> dict[str, tuple[str, ...]]:
+    """Prefixes that others route into the devices of bundles, which carry nothing themselves."""
+    try:
+        with Rtnl() as rtnl:
+            links = rtnl.links()
+            found = {plan.bundle: tuple(rtnl.prefixes_over(links[plan.bundle].index)) for plan in plans if plan.bundle in links}
+    except OSError:
+        return {}
+    return {bundle: prefixes for bundle, prefixes in found.items() if prefixes}
 
 
 def _read_kernel() -> KernelState:

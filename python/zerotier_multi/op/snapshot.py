@@ -65,6 +65,7 @@ class Snapshot:
     nodes: Mapping[str, str] = field(default_factory=dict)  # unit -> node address of the identity on disk
     broken_identities: tuple[str, ...] = ()  # units
     obstacles: Mapping[str, str] = field(default_factory=dict)  # unit -> what others do that keeps it from working
+    sunk: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # bundle -> prefixes that others route into its device
     kernel: KernelState = field(default_factory=KernelState)
     hash_policy: int | None = None  # of the kernel
     first: Sample = field(default_factory=lambda: Sample(0.0))
