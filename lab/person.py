@@ -72,7 +72,7 @@ class Person:
     def smoketest(self, programs: Sequence[str] = PROGRAMS) -> str:
         """Run the smoketests that the image has, each after the one before it has passed; what they print."""
         stretch = patience() * (self.edition.patience if emulated() else 1.0)
-        script = f"export PYTHONUNBUFFERED=1 ZTM_PATIENCE={stretch:g}; {' && '.join(programs)}"
+        script = f"export PYTHONUNBUFFERED=1 ZTM_STOP_BUNDLES=yes ZTM_PATIENCE={stretch:g}; {' && '.join(programs)}"
         shell = "/bin/sh"  # VyOS's prompt takes "sh" for "show"
         run = f"echo '{self.password}' | sudo -S -p '' {shell}" if self.edition.root_tests else shell
         return self.vm.console.line(

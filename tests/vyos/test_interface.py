@@ -47,8 +47,8 @@ def test_what_the_scripts_use_is_found() -> None:
     assert conf == {"vyos.ConfigError", "vyos.base.Warning", "vyos.config.Config", "vyos.config.Config.get_config_dict"}
     op = python_uses((ROOT / "src/op_mode/zerotier.py").read_text())
     assert {"vyos.opmode.run", "vyos.opmode.UnconfiguredSubsystem", "vyos.opmode.Error"} <= op
-    smoke = python_uses((ROOT / "smoketest/scripts/cli/test_interfaces_zerotier.py").read_text())
-    assert "base_vyostest_shim.VyOSUnitTestSHIM.TestCase.cli_set" in smoke
+    smoke = python_uses((ROOT / "smoketest/scripts/cli/base_zerotier_test.py").read_text())
+    assert "base_vyostest_shim.VyOSUnitTestSHIM.TestCase.cli_commit" in smoke
     register = python_uses((ROOT / "packages/zerotier-multi/vyos/vyos-register").read_text())
     assert {"vyos.xml_ref.is_tag", "vyos.xml_ref.load_reference", "vyos.proto.vyconf_client"} <= register
     assert listed("vyos.opmode.UnconfiguredObject") == set()  # in `current` since July 2024 only

@@ -52,6 +52,7 @@ def test_everything_is_where_vyos_looks_for_it(vyos_1x: Make) -> None:
         "python/zerotier_multi/interfaces_zerotier.xml.in",
         "python/vyos/ifconfig/zerotier.py",
         "data/config-mode-dependencies/zerotier-multi.json",
+        "smoketest/scripts/cli/base_zerotier_test.py",
         "smoketest/scripts/cli/test_interfaces_zerotier.py",
     ):
         assert (tree / path).is_file(), path

@@ -25,7 +25,7 @@ FOLDERS = (
     Folder("src", "src", "validators/*"),
     Folder("python", "python", "zerotier_multi/**/*.py"),
     Folder("interface-definitions", "python/zerotier_multi", "interfaces_zerotier.xml.in"),  # the library reads ranges there
-    Folder("smoketest/scripts/cli", "smoketest/scripts/cli", "test_*.py"),
+    Folder("smoketest/scripts/cli", "smoketest/scripts/cli", "*.py"),
     Folder("packages/zerotier-multi/systemd", "src/systemd", "*.service"),
     # What only a vyos-1x tree needs, at the places that it has there.
     Folder("vyos-build/vyos-1x", ".", "**/*"),
