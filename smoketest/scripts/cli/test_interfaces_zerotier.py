@@ -24,7 +24,7 @@ from vyos.configsession import ConfigSessionError
 zt254, zt255 = base_path + ['zt254'], base_path + ['zt255']
 network = '8056c2e21c000001'
 PORT, OTHER_PORT = 9993 + 32 * 254, 9993 + 32 * 255  # of instance 1 of each
-engines = ['zerotier-one', 'ztnode']
+engines = {'zerotier-one': (1, 14), 'ztnode': (1, 8)}  # and the oldest version of each that will do
 hash_policy = '/proc/sys/net/ipv4/fib_multipath_hash_policy'
 hash_policy6 = '/proc/sys/net/ipv6/fib_multipath_hash_policy'
 
@@ -230,9 +230,14 @@ def permanent_neighbours(device):
 
 
 def installed_engines():
-    """Which of the engines this router has."""
-    path = '/usr/sbin:/usr/bin:/usr/local/sbin:/usr/local/bin:/sbin:/bin'
-    return [name for name in engines if shutil.which(name, path=path)]
+    """Which of the engines this router has; one that is too old counts as none."""
+    path, found = '/usr/sbin:/usr/bin:/usr/local/sbin:/usr/local/bin:/sbin:/bin', []
+    for name, oldest in engines.items():
+        program = shutil.which(name, path=path)
+        told = program and re.match(r'(\d+)\.(\d+)\.', root(program, '-v', check=False))
+        if told and (int(told[1]), int(told[2])) >= oldest:
+            found.append(name)
+    return found
 
 
 def kernel_has_resilient_groups():
