@@ -427,6 +427,7 @@ class ZeroTierInterfaceTest(ZeroTierSmoketest):
         # One per performance core; however many these are, they are numbered from 1
         self.example(1)
         self.cli_set(zt254 + ['instances', 'auto'])
+        self.replace(zt254 + ['transit', 'prefix'], '198.18.14.0/25')  # has room for the most instances that there are
         self.cli_commit()
         self.eventually(lambda: members_of_route('198.18.55.2'), ['zt254p1'])
         running = list(pids())
