@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import signal
 import sys
@@ -84,8 +85,11 @@ class Lab:
         self, debs: Iterable[Path | str] = (), name: str | None = None, programs: Mapping[str, Path] | None = None
     ) -> None:
         check_host()
+        self.name = f"p{os.getpid()}" if name is None else name
+        # It becomes a part of paths, and what it begins is taken away by it.
+        if not re.fullmatch("[A-Za-z0-9]{1,32}", self.name):
+            raise LabError(f"{self.name!r} is no name for a lab; use letters and digits, 32 at most")
         sweep()
-        self.name = name or f"p{os.getpid()}"
         self._debs = [Path(deb) for deb in debs]
         self._programs = dict(programs or {})
         self.routers: dict[str, Router] = {}

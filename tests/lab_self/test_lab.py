@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from lab import Lab, Router, run
+from lab import Lab, LabError, Router, run
 from lab.dhcp import leased
 from lab.lab import labs, sweep
 from lab.lan import Lan
@@ -118,6 +118,13 @@ def test_a_killed_lab_is_swept_and_a_living_one_is_not() -> None:
     living.stdin.close()
     living.wait(timeout=30)
     assert machine("living") == set()
+
+
+@pytest.mark.parametrize("name", ["..", "../../tmp/x", "", "a b", "a-1", "x" * 33])
+def test_a_name_that_would_be_a_path_is_refused(name: str) -> None:
+    """At its end a lab removes the folder of its name, as root."""
+    with pytest.raises(LabError, match="is no name for a lab; use letters and digits, 32 at most"):
+        Lab(name=name)
 
 
 def udp(router: Router, port: int) -> socket.socket:
