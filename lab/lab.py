@@ -97,8 +97,7 @@ class Lab:
         self._record = RECORDS / f"{self.name}.json"
         RECORDS.mkdir(parents=True, exist_ok=True)
         try:
-            with self._record.open("x") as file:
-                json.dump({"pid": os.getpid(), "start": start_time(os.getpid())}, file)
+            self._register()
         except FileExistsError:
             raise LabError(f"a lab named {self.name} is running already; choose another name") from None
         try:
@@ -107,6 +106,15 @@ class Lab:
         except BaseException:
             destroy(self.name)
             raise
+
+    def _register(self) -> None:
+        """Write the record. It is whole as soon as it is there: a lab without an owner is swept by any other that begins."""
+        whole = RECORDS / f".{self.name}.{os.getpid()}"
+        whole.write_text(json.dumps({"pid": os.getpid(), "start": start_time(os.getpid())}))
+        try:
+            os.link(whole, self._record)
+        finally:
+            whole.unlink()
 
     def another(self, suffix: str) -> Lab:
         """A second lab beside this one, with the same packages and programs and an underlay of its own."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import ipaddress
+import json
 import os
 import re
 import signal
@@ -18,7 +19,7 @@ import pytest
 
 from lab import Lab, LabError, Router, run
 from lab.dhcp import leased
-from lab.lab import labs, sweep
+from lab.lab import RECORDS, labs, sweep
 from lab.lan import Lan
 from lab.nat import Nat
 from lab.process import wait
@@ -125,6 +126,24 @@ def test_a_name_that_would_be_a_path_is_refused(name: str) -> None:
     """At its end a lab removes the folder of its name, as root."""
     with pytest.raises(LabError, match="is no name for a lab; use letters and digits, 32 at most"):
         Lab(name=name)
+
+
+def test_a_lab_has_a_whole_record_as_soon_as_it_has_one(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Any other lab that begins takes one without an owner away."""
+    monkeypatch.setattr("lab.lab.RECORDS", tmp_path)
+    seen = []
+    dumps = json.dumps
+
+    def look(value: object) -> str:
+        seen.append(labs())
+        return dumps(value)
+
+    monkeypatch.setattr("lab.lab.json.dumps", look)
+    monkeypatch.setattr("lab.lab.json.dump", lambda value, file: file.write(look(value)))
+    with Lab(name="whole"):
+        assert labs() == {"whole": True}
+    assert seen == [{}]
+    assert list(tmp_path.iterdir()) == []
 
 
 def udp(router: Router, port: int) -> socket.socket:
