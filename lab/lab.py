@@ -51,6 +51,13 @@ def sweep() -> list[str]:
     return gone
 
 
+def _kill(pid: int) -> None:
+    try:
+        os.kill(pid, signal.SIGKILL)
+    except ProcessLookupError:
+        pass  # it has ended
+
+
 def destroy(name: str) -> None:
     """Take away everything of a lab by its name."""
     directory = FILES / name
@@ -60,15 +67,15 @@ def destroy(name: str) -> None:
         # Only while it still is the systemd-nspawn of this very lab.
         if pid and command.exists() and str(directory).encode() in command.read_bytes():
             for victim in [*children(pid), pid]:
-                try:
-                    os.kill(victim, signal.SIGKILL)
-                except ProcessLookupError:
-                    continue
+                _kill(victim)
     for mount in directory.glob("*/root"):
         run(["umount", "--lazy", str(mount)], check=False)
     for namespace in run(["ip", "netns", "list"]).stdout.split("\n"):
         word = namespace.split(" ")[0]
         if word == f"ztl-{name}" or word.startswith(f"ztl-{name}-"):
+            # Programs on the underlay, such as tcpdump or a relay of frames, outlive an owner that is killed.
+            for left in run(["ip", "netns", "pids", word], check=False).stdout.split():
+                _kill(int(left))
             run(["ip", "netns", "del", word], check=False)
             cgroups.remove(word)
     shutil.rmtree(directory, ignore_errors=True)

@@ -121,6 +121,31 @@ def test_a_killed_lab_is_swept_and_a_living_one_is_not() -> None:
     assert machine("living") == set()
 
 
+def test_what_a_killed_lab_ran_on_the_underlay_is_swept_too(tmp_path: Path) -> None:
+    program = f"""
+import sys
+from pathlib import Path
+from lab import Lab
+from lab.impair import Impairment, Relay
+with Lab(name="underlay") as lab:
+    lab.add_router("R1")
+    relay = Relay(lab.underlay.namespace, lab.underlay.port("R1"), "ztl-underlay-1", Impairment(loss_pct=1))
+    with lab.underlay.capture("R1", Path("{tmp_path}/capture")):
+        print("up", flush=True)
+        sys.stdin.read()
+"""
+    owner = subprocess.Popen([sys.executable, "-c", program], cwd=ROOT, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    assert owner.stdout and owner.stdout.readline() == "up\n"
+    left = run(["ip", "netns", "pids", "ztl-underlay"]).stdout.split()
+    assert len(left) == 2
+    owner.kill()
+    owner.wait(timeout=10)
+    assert all(Path(f"/proc/{pid}").exists() for pid in left)
+    assert "underlay" in sweep()
+    wait(lambda: not any(Path(f"/proc/{pid}").exists() for pid in left), timeout=10, what="their end")
+    assert machine("underlay") == set()
+
+
 @pytest.mark.parametrize("name", ["..", "../../tmp/x", "", "a b", "a-1", "x" * 33])
 def test_a_name_that_would_be_a_path_is_refused(name: str) -> None:
     """At its end a lab removes the folder of its name, as root."""
