@@ -56,6 +56,15 @@ def _hash(*parts: str) -> str:
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
 
 
+def _clear(path: Path) -> None:
+    """Take away what a build that was killed has left: first what it has mounted there, which is not only its own."""
+    mounted = [line.split()[4] for line in Path("/proc/self/mountinfo").read_text().splitlines()]
+    for point in reversed([m for m in mounted if m == str(path) or m.startswith(f"{path}/")]):
+        run(["umount", "--lazy", point])
+    if path.exists():
+        shutil.rmtree(path)
+
+
 def _prune(kind: str, keep: str, most: int) -> None:
     """Leave the newest few of a kind and those that a lab has mounted, so that the cache does not grow for ever."""
     mounted = Path("/proc/mounts").read_text()
@@ -72,7 +81,7 @@ def base() -> Path:
     with _locked(cache_dir() / "base.lock"):
         if not target.exists():
             part = target.with_suffix(".part")
-            shutil.rmtree(part, ignore_errors=True)
+            _clear(part)
             sources = cache_dir() / "sources.list"
             sources.write_text(debian_sources())
             run(
@@ -112,7 +121,7 @@ def with_packages(debs: Sequence[Path]) -> list[Path]:
         if not target.exists():
             part, work, merged = (cache_dir() / f"{digest}.{kind}" for kind in ("part", "work", "merged"))
             for path in (part, work, merged):
-                shutil.rmtree(path, ignore_errors=True)
+                _clear(path)
                 path.mkdir(parents=True)
             run(["mount", "-t", "overlay", "overlay", "-o", f"lowerdir={lower},upperdir={part},workdir={work}", str(merged)])
             try:

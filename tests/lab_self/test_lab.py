@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from lab import Lab, LabError, Router, run
+from lab import Lab, LabError, Router, rootfs, run
 from lab.dhcp import leased
 from lab.lab import RECORDS, labs, sweep
 from lab.lan import Lan
@@ -169,6 +169,21 @@ def test_a_lab_has_a_whole_record_as_soon_as_it_has_one(monkeypatch: pytest.Monk
         assert labs() == {"whole": True}
     assert seen == [{}]
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_build_of_a_file_system_that_was_killed_does_not_stop_the_next(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its overlay is still mounted. What is mounted is not removed with the folder that it is mounted on."""
+    mine, merged = tmp_path / "mine", tmp_path / "cache/merged"
+    for path in (mine, merged / "dev"):
+        path.mkdir(parents=True)
+    (mine / "kept").touch()
+    run(["mount", "--bind", str(mine), str(merged)])
+    (merged / "dev").mkdir()
+    run(["mount", "--bind", str(mine), str(merged / "dev")])
+    rootfs._clear(merged)
+    assert not merged.exists()
+    assert str(tmp_path) not in Path("/proc/mounts").read_text()
+    assert (mine / "kept").exists()
 
 
 def udp(router: Router, port: int) -> socket.socket:
