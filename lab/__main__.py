@@ -6,10 +6,10 @@ import argparse
 import os
 import signal
 import sys
-from pathlib import Path
 
-from lab.lab import FILES, Lab, labs, sweep
-from lab.process import LabError
+from lab.host import check_root
+from lab.lab import FILES, Lab, labs, reason, sweep
+from lab.process import LabError, children
 
 
 def _up(arguments: argparse.Namespace) -> int:
@@ -24,12 +24,24 @@ def _up(arguments: argparse.Namespace) -> int:
 
 def _shell(arguments: argparse.Namespace) -> int:
     pidfile = FILES / arguments.name / arguments.router / "pid"
+    if not labs().get(arguments.name):
+        raise LabError(f"no lab named {arguments.name} is running; see: python3 -m lab list")
     if not pidfile.exists():
-        raise LabError(f"lab {arguments.name} has no router {arguments.router}; see: python3 -m lab list")
-    nspawn = pidfile.read_text().strip()
-    leader = Path(f"/proc/{nspawn}/task/{nspawn}/children").read_text().split()[0]
+        there = ", ".join(sorted(path.parent.name for path in FILES.glob(f"{arguments.name}/*/pid")))
+        raise LabError(f"lab {arguments.name} has no router {arguments.router}; it has {there or 'none yet'}")
+    found = children(int(pidfile.read_text() or 0))
+    if not found:
+        raise LabError(f"{arguments.router} is not running")
+    leader = str(found[0])
     command = arguments.command or ["bash", "-l"]
     os.execvp("nsenter", ["nsenter", "-t", leader, "-m", "-u", "-i", "-n", "-p", "--", *command])
+
+
+def _number(text: str) -> int:
+    """How many routers: fewer than the addresses that the underlay has for them."""
+    if not text.isdecimal() or not 1 <= int(text) <= 50:
+        raise argparse.ArgumentTypeError(f"{text} is no number of routers; give one from 1 to 50")
+    return int(text)
 
 
 def main() -> int:
@@ -37,7 +49,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="lab", description="Routers on one machine.")
     verbs = parser.add_subparsers(dest="verb", required=True)
     up = verbs.add_parser("up", help="start a lab and keep it until Ctrl-C")
-    up.add_argument("--routers", type=int, default=2)
+    up.add_argument("--routers", type=_number, default=2)
     up.add_argument("--name")
     up.add_argument("--debs", nargs="*", default=[])
     shell = verbs.add_parser("shell", help="enter a router")
@@ -48,6 +60,8 @@ def main() -> int:
     verbs.add_parser("sweep", help="remove what killed labs left behind")
     arguments = parser.parse_args()
     try:
+        if arguments.verb in ("shell", "sweep"):
+            check_root()
         match arguments.verb:
             case "up":
                 return _up(arguments)
@@ -59,8 +73,8 @@ def main() -> int:
             case "sweep":
                 for name in sweep():
                     print(f"removed {name}")
-    except LabError as error:
-        print(f"lab: {error}", file=sys.stderr)
+    except (LabError, OSError) as error:
+        print(f"lab: {reason(error)}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
         return 130

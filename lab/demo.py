@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from lab.lab import Lab
+from lab.lab import Lab, reason
 from lab.lan import Lan
 from lab.process import LabError
 from lab.router import Router
@@ -175,9 +175,11 @@ def main() -> int:
                 step("done")
                 for task in progress.tasks:
                     progress.update(task.id, total=1, completed=1)
-    except LabError as error:
-        console.print(f"[red]demo: {error}[/red]", highlight=False)
+    except (LabError, OSError) as error:
+        console.print(f"[red]demo: {reason(error)}[/red]", highlight=False)
         return 1
+    except KeyboardInterrupt:
+        return 130
     console.print(table(rows))
     if outside or not inside:
         failures.append("marked packets were readable on the underlay" if outside else "the marked packets were not found inside")

@@ -13,10 +13,15 @@ PROGRAMS = {"mmdebstrap": "mmdebstrap", "systemd-nspawn": "systemd-container", "
             "nft": "nftables", "dnsmasq": "dnsmasq-base", "ethtool": "ethtool"}  # fmt: skip
 
 
-def check_host() -> None:
-    """Raise :class:`LabError` with one sentence when this machine cannot carry a lab."""
+def check_root() -> None:
+    """Raise :class:`LabError` when this process is not root's."""
     if os.geteuid() != 0:
         raise LabError("a lab needs root; use sudo")
+
+
+def check_host() -> None:
+    """Raise :class:`LabError` with one sentence when this machine cannot carry a lab."""
+    check_root()
     for program, package in PROGRAMS.items():
         if not shutil.which(program, path=os.environ.get("PATH", "") + ":/usr/sbin:/sbin"):
             raise LabError(f"{program} is missing; install it with: apt install {package}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import re
@@ -51,6 +52,13 @@ def sweep() -> list[str]:
     return gone
 
 
+def reason(error: Exception) -> str:
+    """What to tell of an error that ends a program."""
+    if isinstance(error, OSError) and error.errno == errno.ENOSPC:
+        return f"the disk is full; a lab writes to {rootfs.cache_dir()} (ZTM_CACHE) and {FILES}"
+    return str(error)
+
+
 def _kill(pid: int) -> None:
     try:
         os.kill(pid, signal.SIGKILL)
@@ -96,8 +104,11 @@ class Lab:
         # It becomes a part of paths, and what it begins is taken away by it.
         if not re.fullmatch("[A-Za-z0-9]{1,32}", self.name):
             raise LabError(f"{self.name!r} is no name for a lab; use letters and digits, 32 at most")
-        sweep()
         self._debs = [Path(deb) for deb in debs]
+        for deb in self._debs:
+            if not deb.is_file():
+                raise LabError(f"there is no package {deb}; build the packages with: make debs")
+        sweep()
         self._programs = dict(programs or {})
         self.routers: dict[str, Router] = {}
         self._handlers: dict[int, object] = {}

@@ -6,7 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from lab.lab import Lab
+from lab.lab import Lab, reason
 from lab.process import LabError
 from lab.router import Router
 
@@ -31,9 +31,11 @@ def main() -> int:
             user = as_user(router)
             commands = [router.command([*user, program]) for program in PROGRAMS]
             return max(subprocess.run(command, stdin=subprocess.DEVNULL, check=False).returncode for command in commands)
-    except LabError as error:
-        print(f"smoketest: {error}", file=sys.stderr)
+    except (LabError, OSError) as error:
+        print(f"smoketest: {reason(error)}", file=sys.stderr)
         return 1
+    except KeyboardInterrupt:
+        return 130
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import fcntl
 import ipaddress
 import json
 import os
@@ -19,7 +20,7 @@ import pytest
 
 from lab import Lab, LabError, Router, rootfs, run
 from lab.dhcp import leased
-from lab.lab import RECORDS, labs, sweep
+from lab.lab import FILES, RECORDS, labs, sweep
 from lab.lan import Lan
 from lab.nat import Nat
 from lab.process import wait
@@ -169,6 +170,78 @@ def test_a_lab_has_a_whole_record_as_soon_as_it_has_one(monkeypatch: pytest.Monk
         assert labs() == {"whole": True}
     assert seen == [{}]
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        ("shell none R1", "lab: no lab named none is running; see: python3 -m lab list"),
+        ("shell told R9", "lab: lab told has no router R9; it has R1"),
+        ("up --debs none.deb", "lab: there is no package none.deb; build the packages with: make debs"),
+        ("up --name told", "lab: a lab named told is running already; choose another name"),
+        ("up --routers 0", "lab up: error: argument --routers: 0 is no number of routers; give one from 1 to 50"),
+    ],
+)
+def test_what_is_wrong_is_told_in_a_sentence(told: None, words: str, sentence: str) -> None:
+    done = subprocess.run([sys.executable, "-m", "lab", *words.split()], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode != 0
+    assert done.stderr.splitlines()[-1] == sentence
+
+
+@pytest.mark.parametrize("program", ["lab.demo", "lab.smoketest", "lab"])
+def test_who_interrupts_the_build_of_the_file_system_sees_no_traceback(program: str, tmp_path: Path) -> None:
+    """Ctrl-C reaches every process at the terminal; here the build waits for another one's."""
+    (tmp_path / "lab").mkdir()
+    with (tmp_path / "lab/base.lock").open("w") as other:
+        fcntl.flock(other, fcntl.LOCK_EX)
+        command = [
+            "env",
+            "--default-signal=INT",
+            sys.executable,
+            "-m",
+            program,
+            *(["up"] if program == "lab" else [str(ROOT / "README.md")]),
+        ]
+        started = subprocess.Popen(
+            command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True,
+            env={**os.environ, "ZTM_CACHE": str(tmp_path)},
+        )  # fmt: skip
+        wait(lambda: (RECORDS / f"p{started.pid}.json").exists(), timeout=60, what="the lab")
+        os.killpg(started.pid, signal.SIGINT)
+        try:
+            output, _ = started.communicate(timeout=60)
+        finally:
+            started.kill()
+    assert started.returncode == 130 and "Traceback" not in output, output
+    assert not (RECORDS / f"p{started.pid}.json").exists()
+
+
+def test_a_full_disk_is_told_in_a_sentence(tmp_path: Path) -> None:
+    run(["mount", "-t", "tmpfs", "-o", "size=64k", "full", str(tmp_path)])
+    try:
+        (tmp_path / "lab").mkdir()
+        with pytest.raises(OSError, match="No space left"):
+            (tmp_path / "lab/filler").write_bytes(bytes(1 << 20))
+        done = subprocess.run(
+            [sys.executable, "-m", "lab", "up"], cwd=ROOT, capture_output=True, text=True, check=False,
+            env={**os.environ, "ZTM_CACHE": str(tmp_path)},
+        )  # fmt: skip
+        assert (done.returncode, done.stderr) == (
+            1,
+            f"lab: the disk is full; a lab writes to {tmp_path}/lab (ZTM_CACHE) and {FILES}\n",
+        )
+    finally:
+        run(["umount", str(tmp_path)])
+
+
+@pytest.fixture
+def told() -> Iterator[None]:
+    """A lab named told."""
+    program = hold("told")
+    yield
+    assert program.stdin
+    program.stdin.close()
+    program.wait(timeout=30)
 
 
 def test_a_build_of_a_file_system_that_was_killed_does_not_stop_the_next(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
