@@ -67,9 +67,13 @@ build $(DEBS) $(ROUTER_DEBS):
 # What the package zerotier-multi is made of besides its packaging.
 PRODUCT := python src interface-definitions op-mode-definitions smoketest
 
+# A tree that is no checkout, or in which git does not trust its owner, has sources as well.
+sources = git ls-files --cached --others --exclude-standard $(1) 2>/dev/null \
+	|| find $(1) -type f -not -path '*/build/*' -not -path '*/__pycache__/*'
+
 # Arguments: name, sources outside packages/NAME, folder of the result. Built in a copy, so that the tree stays clean.
 define package
-$(3)/$(1).built: $(wildcard $(shell git ls-files --cached --others --exclude-standard packages/$(1) $(2) 2>/dev/null)) | build $(3) tools
+$(3)/$(1).built: $(wildcard $(shell $(call sources,packages/$(1) $(2)))) | build $(3) tools
 	@echo "building package $(1)"
 	@rm -rf build/tree-$(1) && mkdir -p build/tree-$(1) && cp -r packages $(PRODUCT) README.md build/tree-$(1)/
 	@rm -rf build/tree-$(1)/packages/*/build
