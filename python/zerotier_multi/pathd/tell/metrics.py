@@ -58,7 +58,7 @@ def _families(status: Data, counters: Counters) -> Iterator[tuple[str, str, str,
         _PATH, ((p, p["falls"]) for p in paths),
     )  # fmt: skip
     yield (
-        "path_weight", "gauge", "Share of the path in the group of its remote, beside the others; for IPv4 and IPv6 each.",
+        "path_weight", "gauge", "Weight of the path in the group of its remote, beside those of the others; for IPv4 and IPv6 each.",
         _PATH, ((p, p["weight"]) for p in paths),
     )  # fmt: skip
     bundles = [({"bundle": name}, [p["state"] for p in state["paths"]]) for name, state in status["bundles"].items()]
