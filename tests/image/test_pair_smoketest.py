@@ -13,7 +13,7 @@ pytestmark = pytest.mark.long
 
 
 def test_the_installed_smoketest(pair: list[End], edition: Edition) -> None:
-    """On R2, whose configuration it deletes; what was saved comes back with the next start."""
+    """On R2, whose bundle it stops meanwhile."""
     if edition.name == "vyos":
         pytest.skip("test_vyos.py runs it on the installed image")
     r2 = pair[1]

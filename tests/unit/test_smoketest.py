@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
+from ipaddress import ip_address
 from pathlib import Path
 from types import ModuleType
 
@@ -39,6 +41,13 @@ def test_a_kernel_without_ipv6(base: ModuleType, monkeypatch: pytest.MonkeyPatch
     assert base.obstacles() == ["the kernel has no IPv6 here, and the tests set IPv6 addresses; run them on another router"]
 
 
+def test_the_routers_of_the_image_are_free_for_them(base: ModuleType) -> None:
+    """Their underlay has addresses of documents, too, and a smoketest that refuses to start tests nothing."""
+    text = (ROOT / "tests/image/ends.py").read_text()
+    used = {ip_address(found) for found in re.findall(r"\b(?:\d+\.){3}\d+\b", text)}
+    assert used and not [address for address in used for prefix in base.PREFIXES if address in prefix]
+
+
 def test_routes_that_do_no_harm(base: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
     """Routers drop these networks, as nobody has them, and their own bundles use addresses of examples."""
     routes = """[
@@ -49,6 +58,6 @@ def test_routes_that_do_no_harm(base: ModuleType, monkeypatch: pytest.MonkeyPatc
         {"dst": "10.0.0.0/8", "dev": "eth0"}]"""
     monkeypatch.setattr(base, "root", lambda *command, check=True: routes if command[:3] == ("ip", "-j", "-4") else "")
     assert base.obstacles() == []
-    routes = routes.replace("10.0.0.0/8", "203.0.113.128/25")
-    said = "there is a route to 203.0.113.128/25, and the tests use 203.0.113.0/24; run them on another router"
+    routes = routes.replace("10.0.0.0/8", "198.18.113.128/25")
+    said = "there is a route to 198.18.113.128/25, and the tests use 198.18.113.0/24; run them on another router"
     assert base.obstacles() == [said]

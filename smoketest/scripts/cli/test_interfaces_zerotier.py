@@ -837,14 +837,14 @@ class ZeroTierInterfaceTest(ZeroTierSmoketest):
     def test_43_zerotier_source_interface(self):
         """An uplink comes later than the configuration that names it, and goes with it."""
         gateway = ['ip', 'route', 'show', 'table', 'all', 'proto', '122', 'default']
-        self.running_example(2, 'instance 2 source-interface smk0', 'instance 2 gateway 203.0.113.254')
+        self.running_example(2, 'instance 2 source-interface smk0', 'instance 2 gateway 198.18.113.254')
         self.assertNotIn(f'sport {PORT + 1}', root('ip', 'rule'))
         self.addCleanup(root, 'ip', 'link', 'del', 'smk0', check=False)
         root('ip', 'link', 'add', 'smk0', 'type', 'bridge')
-        root('ip', 'addr', 'add', '203.0.113.1/24', 'dev', 'smk0')
+        root('ip', 'addr', 'add', '198.18.113.1/24', 'dev', 'smk0')
         root('ip', 'link', 'set', 'smk0', 'up')
-        self.eventually(lambda: 'via 203.0.113.254 dev smk0' in root(*gateway), True)
-        self.eventually(lambda: 'from 203.0.113.1 ' in root('ip', 'rule') and f'sport {PORT + 1}' in root('ip', 'rule'), True)
+        self.eventually(lambda: 'via 198.18.113.254 dev smk0' in root(*gateway), True)
+        self.eventually(lambda: 'from 198.18.113.1 ' in root('ip', 'rule') and f'sport {PORT + 1}' in root('ip', 'rule'), True)
         self.assertNotIn(f'sport {PORT}', root('ip', 'rule'))
         self.cli_delete(zt254 + ['instance'])
         self.cli_commit()
