@@ -508,7 +508,7 @@ def test_what_is_right_is_restored_without_a_word(top: Path) -> None:
 def test_changed_passwords_are_kept(top: Path) -> None:
     (top / "etc/shadow").write_text("root:!:19000::::::\nadmin:$6$x$new:20500:0:99999:7:::\nfresh:$6$x$image:0:0::::\n")
     assert settings(top, "keep").returncode == 0
-    assert (top / "config/passwords").read_text() == "admin:$6$x$new:20500\n"
+    assert (top / "config/passwords").read_text() == "admin:$6$x$new:20500\nother:!:-1\n", "other is gone"
 
 
 def mode(path: Path) -> int:
@@ -557,6 +557,7 @@ def test_directories_of_etc_keep_their_owner_and_mode(top: Path) -> None:
         ("admin:$6$x$own:20000", "admin:!:20500:0:99999:7:::", "admin:!:20500"),
         ("admin:$6$x$own:20000", "admin:$6$x$own:0:0:99999:7:::", "admin:$6$x$own:0"),  # passwd -e
         ("admin:$6$x$own:20000", "admin:$6$x$own::0:99999:7:::", "admin:$6$x$own:-1"),  # chage -d -1
+        ("admin:$6$x$own:20000", "bob:*:20500:0:99999:7:::", "admin:!:-1"),  # userdel
     ],
 )
 def test_a_login_that_was_closed_does_not_get_the_images_password_back(top: Path, known: str, shadow: str, kept: str) -> None:
