@@ -56,8 +56,8 @@ def passes(router: Router, program: str) -> None:
 @pytest.fixture(scope="module")
 def used(lab: Lab) -> Iterator[Router]:
     """A router in use."""
-    router = lab.add_router("used")
-    router.must_configure(example(router, [], 1, engine=Path(ENGINE).name), save=True)
+    router = lab.add_router("used")  # the third one, for which a /30 has no room
+    router.must_configure(example(router, [], 1, engine=Path(ENGINE).name, subnet_lengths=(29,)), save=True)
     router.wait(lambda: list(processes(router)) == [1], what="its bundle")
     yield router
     router.close()
@@ -117,7 +117,7 @@ def test_a_smoketest_says_why_it_does_not_begin(used: Router) -> None:
         finally:
             used.run(["ip", "link", "del", "lan"])
 
-    second = example(used, [], 1, bundle=1, transit=["10.15.0.0/28"], engine=Path(ENGINE).name)
+    second = example(used, [], 1, bundle=1, transit=["10.15.0.0/28"], engine=Path(ENGINE).name, subnet_lengths=(29,))
     used.must_configure(second.replace("zt1 ", "zt254 "))
     assert "zt254 is configured, which the tests use" in refused(used, started)
     used.must_configure("delete interfaces zerotier zt254")
