@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import socket
 import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
@@ -255,13 +257,12 @@ def obstacle(instance: InstancePlan, unit: UnitState) -> str | None:
 
 def _read_sunk(plans: Sequence[Plan]) -> dict[str, tuple[str, ...]]:
     """Prefixes that others route into the devices of bundles, which carry nothing themselves."""
-    try:
-        with Rtnl() as rtnl:
-            links = rtnl.links()
-            found = {plan.bundle: tuple(rtnl.prefixes_over(links[plan.bundle].index)) for plan in plans if plan.bundle in links}
-    except OSError:
-        return {}
-    return {bundle: prefixes for bundle, prefixes in found.items() if prefixes}
+    found = {}
+    with suppress(OSError), Rtnl() as rtnl:  # without netlink, _read_kernel says so
+        for plan in plans:
+            with suppress(OSError):  # the device is not there
+                found[plan.bundle] = tuple(rtnl.prefixes_over(socket.if_nametoindex(plan.bundle)))
+    return found
 
 
 def _read_kernel() -> KernelState:
