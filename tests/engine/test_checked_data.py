@@ -94,6 +94,13 @@ def traffic(a: Node, b: Node, amount: float) -> Iterator[list[dict[str, int]]]:
         yield found
 
 
+def preferred(node: Node) -> list[str]:
+    """The addresses that an instance sends to."""
+    peers = node.get("/peer")[1]
+    assert isinstance(peers, list)
+    return [path["address"] for peer in peers for path in peer["paths"] if path["preferred"]]
+
+
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name.replace(" ", "-"))
 def test_data_arrives_as_it_was_sent(ends: Make, case: Case) -> None:
     a, b = ends(case.off)
@@ -101,9 +108,10 @@ def test_data_arrives_as_it_was_sent(ends: Make, case: Case) -> None:
         rules = FILTER.replace("@MOD@", "1000").replace("@ACTION@", case.wire)
         for node in (a, b):
             run(["ip", "netns", "exec", node.host.name, "nft", "-f", "-"], text_input=rules)
-    before = packets(b, "rx")
+    before, paths = packets(b, "rx"), [preferred(node) for node in (a, b)]
     with traffic(a, b, AMOUNT * case.share) as found:
         print(f"{case.name}: {sum(each['bytes'] for each in found) / 1e9:.2f} GB checked, {found}")
+        print(f"preferred paths, before and after: {paths}, {[preferred(node) for node in (a, b)]}")
         assert packets(b, "rx") > before
         for (kind, *_, share), each in zip(FLOWS, found, strict=True):
             assert each["wrong"] == 0

@@ -62,48 +62,68 @@ static bool receive_some(struct receiver *r, int fd, int64_t id, packet_handler 
 	return count == BATCH;
 }
 
-/* The sockets to wait for, after the one that wakes; returns how many that makes. */
-static nfds_t look(struct underlay *underlay, struct pollfd polls[UNDERLAY_SOCKETS + 1], int64_t ids[UNDERLAY_SOCKETS]) {
-	int fds[UNDERLAY_SOCKETS];
-	size_t count = underlay_sockets(underlay, fds, ids);
-	polls[0] = (struct pollfd){.fd = underlay_wake_fd(underlay), .events = POLLIN};
-	for (size_t i = 0; i < count; i++) polls[i + 1] = (struct pollfd){.fd = fds[i], .events = POLLIN};
-	return count + 1;
+/* What is waited for: one that wakes, and after it the sockets with how much they had lately. */
+struct sources {
+	nfds_t count;
+	struct pollfd polls[UNDERLAY_SOCKETS + 1];
+	int64_t ids[UNDERLAY_SOCKETS + 1];
+	unsigned int weights[UNDERLAY_SOCKETS + 1];
+};
+
+static unsigned int weight_of(const struct sources *sources, int64_t id) {
+	for (nfds_t i = 1; i < sources->count; i++)
+		if (sources->ids[i] == id) return sources->weights[i];
+	return 0;
 }
 
-/* A peer that changes from one path to another changes sockets, too. What came before waits in the socket that was read
- * last, so this one is the first again; otherwise the packets of the new path would overtake those of the old. */
-static nfds_t first_to_read(const int64_t ids[UNDERLAY_SOCKETS], nfds_t count, int64_t last) {
-	for (nfds_t i = 1; i < count; i++)
-		if (ids[i - 1] == last) return i;
-	return 1;
+static void look(struct underlay *underlay, struct sources *sources) {
+	int fds[UNDERLAY_SOCKETS];
+	int64_t ids[UNDERLAY_SOCKETS];
+	struct sources former = *sources;
+	sources->count = 1 + underlay_sockets(underlay, fds, ids);
+	sources->polls[0] = (struct pollfd){.fd = underlay_wake_fd(underlay), .events = POLLIN};
+	for (nfds_t i = 1; i < sources->count; i++) {
+		sources->polls[i] = (struct pollfd){.fd = fds[i - 1], .events = POLLIN};
+		sources->ids[i] = ids[i - 1];
+		sources->weights[i] = weight_of(&former, ids[i - 1]);
+	}
+}
+
+/* A peer that changes from one path to another changes sockets, too, and what it sends by the new path must not overtake
+ * what it has sent by the old one. So the socket that had most lately is read first, which a probe on another does not
+ * change. */
+static nfds_t first_to_read(const struct sources *sources) {
+	nfds_t first = 1;
+	for (nfds_t i = 2; i < sources->count; i++)
+		if (sources->weights[i] > sources->weights[first]) first = i;
+	return first;
 }
 
 bool receive_packets(struct underlay *underlay, packet_handler *handler, void *context, void (*after_batch)(void *),
                      const atomic_bool *stop) {
 	struct receiver *receiver = malloc(sizeof *receiver);
 	if (!receiver) return false;
-	struct pollfd polls[UNDERLAY_SOCKETS + 1];
-	int64_t ids[UNDERLAY_SOCKETS], last = 0;
-	nfds_t count = look(underlay, polls, ids);
+	struct sources sources = {0};
+	look(underlay, &sources);
 	while (!*stop) {
-		if (underlay_changed(underlay)) count = look(underlay, polls, ids);
-		if (poll(polls, count, -1) <= 0) continue;
-		if (polls[0].revents) {
+		if (underlay_changed(underlay)) look(underlay, &sources);
+		if (poll(sources.polls, sources.count, -1) <= 0) continue;
+		if (sources.polls[0].revents) {
 			uint64_t value;
-			(void)!read(polls[0].fd, &value, sizeof value);
+			(void)!read(sources.polls[0].fd, &value, sizeof value);
 		}
-		nfds_t first = first_to_read(ids, count, last);
-		for (nfds_t turn = 1; turn < count && !underlay_changed(underlay); turn++) {
-			nfds_t i = 1 + (first + turn - 2) % (count - 1);
-			if (!polls[i].revents) continue;
-			bool more = true;
+		nfds_t first = first_to_read(&sources);
+		for (nfds_t turn = 1; turn < sources.count && !underlay_changed(underlay); turn++) {
+			nfds_t i = 1 + (first + turn - 2) % (sources.count - 1);
+			/* poll looks at one after the other: when it found the new path, the old one may just have had something, too.
+			 */
+			bool more = sources.polls[i].revents || i == first;
 			unsigned int packets = 0;
 			while (more && packets < TURN && !*stop && !underlay_changed(underlay)) {
-				more = receive_some(receiver, polls[i].fd, ids[i - 1], handler, context, &packets);
+				more = receive_some(receiver, sources.polls[i].fd, sources.ids[i], handler, context, &packets);
 				after_batch(NULL);
 			}
-			if (packets) last = ids[i - 1];
+			sources.weights[i] = sources.weights[i] / 8 * 7 + packets * 64;
 		}
 	}
 	free(receiver);
