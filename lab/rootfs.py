@@ -21,7 +21,7 @@ PACKAGES = (
     "systemd", "systemd-sysv", "dbus", "iproute2", "procps", "frr", "python3", "python3-cryptography", "python3-lxml", "python3-systemd",
     "iperf3", "tcpdump", "nftables", "iputils-ping", "ethtool", "jq", "curl", "libjansson4", "libmicrohttpd12",
     "libstdc++6", "util-linux", "kmod", "adduser", "bash", "less", "login", "python3-prompt-toolkit", "sudo",
-    "isc-dhcp-client",
+    "isc-dhcp-client", "keepalived",
 )  # fmt: skip
 
 # What a router has no use for here, and what would slow its start.
@@ -31,8 +31,30 @@ MASKED = (
     "systemd-resolved.service", "systemd-timesyncd.service", "systemd-firstboot.service", "systemd-update-utmp.service",
 )  # fmt: skip
 
+# Of VyOS's own (30-vyos-router.conf), what acts on routes, addresses and neighbours.
+SYSCTL = """
+net.ipv4.conf.all.accept_redirects=0
+net.ipv4.conf.all.arp_announce=2
+net.ipv4.conf.all.ignore_routes_with_linkdown=1
+net.ipv4.conf.all.log_martians=1
+net.ipv4.conf.all.promote_secondaries=1
+net.ipv4.conf.all.rp_filter=0
+net.ipv4.conf.default.accept_redirects=0
+net.ipv4.conf.default.ignore_routes_with_linkdown=1
+net.ipv4.conf.default.rp_filter=0
+net.ipv4.icmp_errors_use_inbound_ifaddr=1
+net.ipv4.ip_forward=1
+net.ipv6.conf.all.accept_redirects=0
+net.ipv6.conf.all.forwarding=1
+net.ipv6.conf.all.ignore_routes_with_linkdown=1
+net.ipv6.conf.all.keep_addr_on_down=1
+net.ipv6.conf.default.accept_redirects=0
+net.ipv6.conf.default.ignore_routes_with_linkdown=1
+net.ipv6.conf.default.keep_addr_on_down=1
+net.ipv6.route.skip_notify_on_dev_down=1
+"""
 FILES = {
-    "etc/sysctl.d/90-router.conf": "net.ipv4.ip_forward=1\nnet.ipv6.conf.all.forwarding=1\n",
+    "etc/sysctl.d/90-router.conf": SYSCTL,
     "etc/systemd/journald.conf.d/lab.conf": "[Journal]\nStorage=volatile\nRuntimeMaxUse=32M\nRateLimitBurst=0\n",
     "etc/machine-id": "",
     "etc/resolv.conf": "",

@@ -93,6 +93,11 @@ class Router:
             why = self.run(["systemctl", "status", "--no-pager", "--lines=20", *units], check=False).stdout
             raise LabError(f"{self.name} has booted with failed units:\n{why}")
 
+    @property
+    def running(self) -> bool:
+        """Whether its power is on."""
+        return self._leader != 0
+
     def _find_leader(self) -> int:
         assert self._nspawn
         if self._nspawn.poll() is not None:

@@ -18,12 +18,12 @@ DOCUMENT = ROOT / "docs/vyos.md"
 GK41, MS01 = "Worked example: two GK41", "Worked example: two MS-01"
 
 
-def example(heading: str) -> list[str]:
-    """The lines for R1 and those for R2: the first two blocks of commands below a heading."""
+def examples(heading: str, routers: int = 2) -> list[str]:
+    """The lines for R1, those for R2 and so on: the first blocks of commands below a heading."""
     text = DOCUMENT.read_text().partition(f"## {heading}")[2].partition("\n## ")[0]
     blocks = re.findall(r"^```\n((?:set .*\n)+)```$", text, re.MULTILINE)
-    assert len(blocks) >= 2, heading
-    return blocks[:2]
+    assert len(blocks) >= routers, heading
+    return blocks[:routers]
 
 
 @pytest.fixture(scope="module")
@@ -57,7 +57,7 @@ def exchange(routers: list[Router], instances: int) -> dict[str, str]:
 
 def test_the_example_for_two_gk41(sites: tuple[list[Router], list[Lan]]) -> None:
     (r1, r2), (lan1, lan2) = sites
-    for router, lines in zip((r1, r2), example(GK41), strict=True):
+    for router, lines in zip((r1, r2), examples(GK41), strict=True):
         router.must_configure(engine() + lines)
     printed = exchange([r1, r2], 3)
     for router in (r1, r2):
@@ -108,7 +108,7 @@ def test_an_underlay_inside_prefixes_of_the_remote(sites: tuple[list[Router], li
 
 def test_the_example_for_two_ms01(sites: tuple[list[Router], list[Lan]]) -> None:
     (r1, r2), (lan1, lan2) = sites
-    for router, lines in zip((r1, r2), example(MS01), strict=True):
+    for router, lines in zip((r1, r2), examples(MS01), strict=True):
         router.must_configure("delete interfaces zerotier")
         router.must_configure(engine() + lines)
     count = int(r1.json(["jq", ".instances | length", "/run/zerotier-multi/zt0.json"]))  # these have other cores than an MS-01
