@@ -16,7 +16,8 @@ from tests.attack.settings import Attack
 from lab import Router
 from lab.scenario import status
 
-NOBODY = ("setpriv", "--reuid", "nobody", "--regid", "nogroup", "--clear-groups", "--")
+# The signal of :meth:`Router.popen` is forgotten by a process that becomes another user.
+NOBODY = ("setpriv", "--reuid", "nobody", "--regid", "nogroup", "--clear-groups", "--pdeathsig", "KILL", "--")
 DESCRIPTION = "set interfaces zerotier zt0 description"
 
 # Connects to everybody's socket without end: half of it says nothing, the other half asks and never reads the answer.
@@ -123,6 +124,7 @@ def router(trio: list[Router]) -> Iterator[Router]:
     first = trio[0]
     before = _processes(first)
     yield first
+    first.wait(lambda: not first.run(["pgrep", "-u", "nobody"], check=False).stdout, what="the end of the attack")
     assert _processes(first) == before
     assert {path["state"] for path in status(first)["bundles"]["zt0"]["paths"]} == {"up"}
 

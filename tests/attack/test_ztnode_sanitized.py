@@ -25,5 +25,5 @@ def test_nothing_is_reported_and_the_link_comes_back(attack: Attack, tmp_path: P
     assert done.restarts and done.counts.keys() == KINDS and all(done.counts.values()), "an attacker did nothing"
 
 
-def test_unit_tests_pass_with_the_thread_sanitizer() -> None:
+def test_unit_tests_with_threads_pass_with_the_thread_sanitizer() -> None:
     run(["make", "-s", "-j", "-C", str(SOURCE), "test", "SANITIZERS=thread"], timeout=300)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import re
-import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -35,8 +34,7 @@ class Site:
     @contextmanager
     def echoes(self, most: float) -> Iterator[None]:
         """Echoes between the hosts meanwhile, which go on in the end; no gap is longer than ``most`` seconds."""
-        command = ["setpriv", "--pdeathsig", "KILL", "ping", "-D", "-i", str(PERIOD), self.shared.address]
-        process = subprocess.Popen(self.host.router.command(self.host.command(command)), stdout=subprocess.PIPE, text=True)
+        process = self.host.popen(["ping", "-D", "-i", str(PERIOD), self.shared.address])
         assert process.stdout
         times: list[float] = []
 
