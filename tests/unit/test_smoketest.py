@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+import unittest
 from ipaddress import ip_address
 from pathlib import Path
 from types import ModuleType
@@ -61,3 +62,40 @@ def test_routes_that_do_no_harm(base: ModuleType, monkeypatch: pytest.MonkeyPatc
     routes = routes.replace("10.0.0.0/8", "198.18.113.128/25")
     said = "there is a route to 198.18.113.128/25, and the tests use 198.18.113.0/24; run them on another router"
     assert base.obstacles() == [said]
+
+
+def test_nothing_of_vyos_s_own_shim_is_left(base: ModuleType, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """It writes the whole configuration where every user reads it, and leaves that and the session to the end of the program."""
+    saved = tmp_path / "vyos-smoketest-save"
+    ended: list[bool] = []
+    seen: list[object] = []
+
+    class Session:
+        def __del__(self) -> None:
+            ended.append(True)
+
+        def delete(self, path: list[str]) -> None: ...
+        def commit(self) -> None: ...
+
+    class Shim(unittest.TestCase):
+        @classmethod
+        def setUpClass(cls) -> None:
+            cls._session = Session()  # type: ignore[attr-defined]
+            with saved.open("w") as file:
+                file.write("plaintext-password")
+            seen.append(saved.stat().st_mode & 0o777)
+
+    of_ours = base.VyOSUnitTestSHIM.TestCase
+    monkeypatch.setattr(of_ours, "setUpClass", Shim.__dict__["setUpClass"])
+    monkeypatch.setattr(of_ours, "tearDownClass", classmethod(lambda cls: None))
+    monkeypatch.setattr(base, "saved", str(saved))
+
+    class Tests(base.ZeroTierSmoketest):  # type: ignore[misc, name-defined]
+        def test_it(self) -> None:
+            seen.append(ended.copy())
+
+    result = unittest.TestResult()
+    unittest.defaultTestLoader.loadTestsFromTestCase(Tests).run(result)
+    assert result.wasSuccessful(), result
+    assert (seen, ended) == ([0o600, []], [True])
+    assert not saved.exists()

@@ -26,6 +26,7 @@ base_path = ['interfaces', 'zerotier']
 BUNDLE, OTHER = 'zt254', 'zt255'
 homes = '/config/zerotier-multi'
 plans = '/run/zerotier-multi'
+saved = '/tmp/vyos-smoketest-save'  # where VyOS's shim writes the configuration of before
 # Where all addresses and prefixes of the tests are: networks for measurements and documents, which no router should use
 PREFIXES = [
     ip_network(prefix)
@@ -115,6 +116,9 @@ class ZeroTierSmoketest(VyOSUnitTestSHIM.TestCase):
         if found := obstacles():
             raise AssertionError('\n'.join(found))
         cls.homes = set(root('ls', homes, check=False).split())
+        # It has passwords and keys, and VyOS's shim would let every user read it; and leaves it, here of another user
+        root('rm', '-f', saved)
+        os.close(os.open(saved, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
         super().setUpClass()
         # Without a setUpClass that ends well there is no tearDownClass
         try:
@@ -134,9 +138,12 @@ class ZeroTierSmoketest(VyOSUnitTestSHIM.TestCase):
         try:
             super().tearDownClass()
         except BaseException:
-            file = getattr(cls, '_saved', '/tmp/vyos-smoketest-save')
+            file = getattr(cls, '_saved', saved)
             print(f'What was configured before is in {file}: "load {file}" and "commit" in configuration mode.', file=sys.stderr)
             raise
+        cls._session = None  # VyOS ends a session with its object, which nothing does at the end of the program
+        if os.path.exists(saved):
+            os.remove(saved)
         for name in {BUNDLE, OTHER} - cls.homes:
             root('rm', '-rf', f'{homes}/{name}')
 
