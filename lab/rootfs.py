@@ -36,7 +36,6 @@ SYSCTL = """
 net.ipv4.conf.all.accept_redirects=0
 net.ipv4.conf.all.arp_announce=2
 net.ipv4.conf.all.ignore_routes_with_linkdown=1
-net.ipv4.conf.all.log_martians=1
 net.ipv4.conf.all.promote_secondaries=1
 net.ipv4.conf.all.rp_filter=0
 net.ipv4.conf.default.accept_redirects=0

@@ -160,8 +160,8 @@ def _remotes(bundle: Bundle) -> Iterable[Problem]:
         for prefix in remote.prefixes:
             at = f"{where} prefix {prefix}"
             if prefix in owners:
-                remedy = "keep it at one of them, or use a shorter prefix for the one that is a backup"
-                yield Problem(at, f"is also a prefix of remote {owners[prefix]}; {remedy}")
+                backup = ", or use a shorter prefix for the one that is a backup" if prefix.prefixlen else ""
+                yield Problem(at, f"is also a prefix of remote {owners[prefix]}; keep it at one of them{backup}")
             owners.setdefault(prefix, remote.name)
             if prefix.version == 6 and 6 not in families:
                 yield Problem(at, "needs IPv6 transit; add an IPv6 transit prefix, such as a /120")

@@ -200,5 +200,6 @@ def test_a_moon_adds_a_root(routers: list[Router], r1: Router) -> None:
     others = r1.run(["find", str(names.HOME_ROOT), "!", "-type", "f", "!", "-type", "d"]).stdout
     assert others == "", "what moves or copies /config cannot do so with a socket"
     r1.must_configure("delete interfaces zerotier zt1 moon")
-    # Its instance still knows ours, and may say HELLO as any node.
+    assert r1.run(["ls", f"{home}/moons.d"]).stdout == ""
+    # Its instance knows ours and says HELLO, so half a second later it is a peer again, as any node is.
     r1.wait(lambda: peers().get(root.address, ("", 0))[0] != "MOON", what="no such root any more")

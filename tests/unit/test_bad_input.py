@@ -115,6 +115,9 @@ ALONE = [
      f"{P} remote R3 site 2 is also the site of remote R2; give each router its own number, or delete one of the two names"),
     ("one prefix at two remotes", EXAMPLE.replace("/28", "/26") + "transit subnet-length 28\nremote R2 site 2\nremote R3 site 3\nremote R3 prefix 10.0.55.2/32",
      f"{P} remote R3 prefix 10.0.55.2/32 is also a prefix of remote R2; keep it at one of them, or use a shorter prefix for the one that is a backup"),
+    ("all destinations at two remotes", EXAMPLE.replace("/28", "/26") + "transit subnet-length 28\nremote R2 site 2\nremote R2 prefix 0.0.0.0/0\nremote R3 site 3\n"
+     "remote R3 prefix 0.0.0.0/0",
+     f"{P} remote R3 prefix 0.0.0.0/0 is also a prefix of remote R2; keep it at one of them"),
     ("IPv6 prefix without IPv6 transit", EXAMPLE + "remote R2 prefix 2001:db8:2::/48",
      f"{P} remote R2 prefix 2001:db8:2::/48 needs IPv6 transit; add an IPv6 transit prefix, such as a /120"),
     ("prefix inside the transit", EXAMPLE + "remote R2 prefix 10.14.0.8/30",
