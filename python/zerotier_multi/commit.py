@@ -37,6 +37,7 @@ from zerotier_multi.planner import HASH_POLICY, cpu_offset, make_plan
 from zerotier_multi.plans import published_plans
 from zerotier_multi.units import dropin
 
+SOON = 0.5  # seconds in which the device of an instance is usually there; until then systemd is not asked what became of it
 HASH_POLICY_OF = {"ip": HASH_POLICIES[0], "ipv6": HASH_POLICIES[1]}
 
 
@@ -247,10 +248,11 @@ def _apply(change: Change) -> list[str]:
         if gone:
             systemd.stop(*gone)
             systemd.systemctl("reset-failed", *gone, check=False)
-        problems += _keep_secrets(instances)
+        states = systemd.unit_states(list(units))
+        problems += _keep_secrets(instances, states)
         digests = {i.unit: _digest(change.plan, i) for i in instances} if change.plan else {}
         systemd.apply_dropins({i.unit: dropin(i, digests[i.unit]) for i in instances}, gone)
-        _start(change.bundle, units, digests)
+        _start(change.bundle, units, states, digests)
         _await_devices(instances)
         if not published_plans() and not problems:  # it still has something to take away
             systemd.stop(names.PATHD_UNIT)
@@ -261,9 +263,8 @@ def _apply(change: Change) -> list[str]:
     return problems
 
 
-def _keep_secrets(instances: Sequence[InstancePlan]) -> list[str]:
+def _keep_secrets(instances: Sequence[InstancePlan], states: Mapping[str, systemd.UnitState]) -> list[str]:
     """What is told is in the system log too."""
-    states = systemd.unit_states([i.unit for i in instances])
     told = [text for i in instances for text in keep_secrets(Path(i.home), bool(states[i.unit].pid))]
     for text in told:
         syslog.syslog(syslog.LOG_WARNING | syslog.LOG_AUTH, f"zerotier-multi: {text}")
@@ -340,10 +341,11 @@ def _sync(settings: Mapping[str, str]) -> list[str]:
     return [str(problem) for problem in ask({"op": "sync", "settings": dict(settings)}).get("problems", [])]
 
 
-def _start(bundle: str, units: Mapping[str, InstancePlan], digests: Mapping[str, str]) -> None:
+def _start(
+    bundle: str, units: Mapping[str, InstancePlan], states: Mapping[str, systemd.UnitState], digests: Mapping[str, str]
+) -> None:
     """Start what does not run, restart what runs under other settings, move what is pinned elsewhere."""
     everywhere = [cpu.number for cpu in box.own_topology()]
-    states = systemd.unit_states(list(units))
     idle = [unit for unit in units if not states[unit].running]
     stale = []
     for unit, instance in units.items():
@@ -354,8 +356,7 @@ def _start(bundle: str, units: Mapping[str, InstancePlan], digests: Mapping[str,
         else:
             systemd.repin(states[unit].pid, instance.cpus, everywhere)
     if idle:
-        systemd.systemctl("reset-failed", *idle, check=False)
-        systemd.systemctl("start", *idle)
+        systemd.start(idle)
     if stale:
         restarts.restart(bundle, stale)
 
@@ -374,11 +375,14 @@ def _await_devices(instances: Sequence[InstancePlan]) -> None:
         if _is_known(Path(instance.home, "networks.d", f"{network.network_id}.conf"))
     }
 
-    def all_there() -> bool:
-        missing = {unit for device, unit in devices.items() if not (usage.SYSFS / device).exists()}
-        return not any(state.active == "active" for state in systemd.unit_states(sorted(missing)).values())
+    def missing() -> set[str]:
+        return {unit for device, unit in devices.items() if not (usage.SYSFS / device).exists()}
 
-    restarts.wait(all_there, restarts.PATIENCE)
+    def all_there() -> bool:
+        return not any(state.active == "active" for state in systemd.unit_states(sorted(missing())).values())
+
+    if not restarts.wait(lambda: not missing(), SOON):
+        restarts.wait(all_there, restarts.PATIENCE)
 
 
 def _is_known(configuration: Path) -> bool:

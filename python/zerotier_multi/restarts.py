@@ -15,7 +15,7 @@ from zerotier_multi.plan import InstancePlan
 from zerotier_multi.states import PathState
 
 PATIENCE = 10.0  # seconds that an instance gets to carry again before the next one goes
-_POLL = 0.1
+_POLL = 0.01, 0.1  # seconds between two looks: at first, and at most
 
 IsBack = Callable[[], bool]
 
@@ -87,8 +87,10 @@ def _restart_all(instances: Sequence[InstancePlan]) -> None:
 def wait(look: IsBack, patience: float) -> bool:
     """Look until it is so; False when it is not after ``patience`` seconds."""
     end = time.monotonic() + patience
+    pause, most = _POLL
     while not look():
         if time.monotonic() >= end:
             return False
-        time.sleep(_POLL)
+        time.sleep(pause)
+        pause = min(2 * pause, most)
     return True

@@ -134,10 +134,14 @@ def failed(units: Sequence[str]) -> set[str]:
 
 def loaded_instances(bundle: str) -> list[str]:
     """Units of instances of a bundle that systemd has loaded or that have a drop-in, sorted."""
-    answer = systemctl("list-units", "--all", "--plain", "--no-legend", "--full", f"zerotier-multi@{bundle}-*.service")
-    units = {line.split()[0] for line in answer.splitlines() if line.split()}
+    units = _loaded([f"zerotier-multi@{bundle}-*.service"])
     units |= {path.name[: -len(".d")] for path in names.UNIT_DROPIN_ROOT.glob(f"zerotier-multi@{bundle}-*.service.d")}
     return sorted(units)
+
+
+def _loaded(patterns: Sequence[str]) -> set[str]:
+    answer = systemctl("list-units", "--all", "--plain", "--no-legend", "--full", *patterns)
+    return {line.split()[0] for line in answer.splitlines() if line.split()}
 
 
 def running_ports(proc: Path = Path("/proc")) -> set[int]:
@@ -180,22 +184,37 @@ def repin(pid: int, cpus: Sequence[int], everywhere: Sequence[int], proc: Path =
 
 
 def apply_dropins(wanted: Mapping[str, str], gone: Sequence[str]) -> bool:
-    """Write and remove drop-ins; tells systemd, and returns True, only when one changed. Raises OSError.
+    """Write and remove drop-ins; returns True only when one changed. Raises OSError and :class:`SystemdError`.
 
-    A drop-in of somebody else (``systemctl edit --runtime``) stays.
+    A drop-in of somebody else (``systemctl edit --runtime``) stays. A reload takes systemd a quarter of a second and more,
+    so it is done only for a unit that is loaded: of any other, systemd reads the drop-ins when it loads it (systemd 252:
+    ``unit_load_fragment`` looks for new ones, ``unit_load_dropin`` reads them).
     """
-    changed = False
+    changed = []
     for unit, text in wanted.items():
         directory = names.UNIT_DROPIN_ROOT / f"{unit}.d"
         directory.mkdir(parents=True, exist_ok=True)
-        changed |= write_atomic(directory / names.DROPIN_NAME, text.encode())
+        if write_atomic(directory / names.DROPIN_NAME, text.encode()):
+            changed.append(unit)
     for unit in gone:
         directory = names.UNIT_DROPIN_ROOT / f"{unit}.d"
         if (directory / names.DROPIN_NAME).exists():
             (directory / names.DROPIN_NAME).unlink()
             if not any(directory.iterdir()):
                 directory.rmdir()
-            changed = True
-    if changed:
+            changed.append(unit)
+    if changed and _loaded(changed):
         systemctl("daemon-reload")
-    return changed
+    return bool(changed)
+
+
+def start(units: Sequence[str]) -> None:
+    """Start units, also those that systemd has given up. Raises :class:`SystemdError`."""
+    systemctl("reset-failed", *units, check=False)
+    try:
+        systemctl("start", *units)
+    except SystemdError:
+        # systemd remembers which drop-ins there are, by the directory's time: one of the same tick may have escaped it.
+        systemctl("daemon-reload")
+        systemctl("reset-failed", *units, check=False)
+        systemctl("start", *units)

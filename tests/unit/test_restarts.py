@@ -64,7 +64,7 @@ def test_those_that_carry_go_one_by_one(
     monkeypatch.setattr(restarts, "ask", world.ask)
     monkeypatch.setattr(restarts.systemd, "systemctl", world.systemctl)
     monkeypatch.setattr(restarts, "PATIENCE", 0.3)
-    monkeypatch.setattr(restarts, "_POLL", 0.01)
+    monkeypatch.setattr(restarts, "_POLL", (0.01, 0.01))
     restarts.restart("zt0", PLAN.instances)
     assert world.steps == steps
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+from collections.abc import Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
 
@@ -56,16 +57,55 @@ def test_a_unit_that_still_runs_is_an_error(state: str, monkeypatch: pytest.Monk
         systemd.stop(*UNITS)
 
 
+class Loaded:
+    """A systemd that has loaded some units, and lets go of none; the first ``refuses`` starts of others fail."""
+
+    def __init__(self, units: Sequence[str], refuses: int = 0) -> None:
+        self.units, self.refuses = units, refuses
+        self.calls: list[tuple[str, ...]] = []
+
+    def systemctl(self, verb: str, *words: str, check: bool = True) -> str:
+        if verb == "list-units":
+            return "".join(f"{unit} loaded inactive dead one\n" for unit in self.units if unit in words)
+        if verb != "reset-failed":
+            self.calls.append((verb, *words))
+        if verb == "start" and self.refuses:
+            self.refuses -= 1
+            raise systemd.SystemdError("systemctl start: Unit has a bad unit file setting.")
+        return ""
+
+
 def test_a_drop_in_of_somebody_else_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Made with `systemctl edit --runtime`; it kept its bundle from being deleted."""
-    calls: list[tuple[str, ...]] = []
+    told = Loaded(UNITS)
     monkeypatch.setattr(names, "UNIT_DROPIN_ROOT", tmp_path)
-    monkeypatch.setattr(systemd, "systemctl", lambda *arguments: calls.append(arguments))
-    units = ["zerotier-multi@zt0-1.service", "zerotier-multi@zt0-2.service"]
-    assert systemd.apply_dropins(dict.fromkeys(units, "[Service]\n"), [])
-    theirs = tmp_path / f"{units[0]}.d/override.conf"
+    monkeypatch.setattr(systemd, "systemctl", told.systemctl)
+    assert systemd.apply_dropins(dict.fromkeys(UNITS, "[Service]\n"), [])
+    theirs = tmp_path / f"{UNITS[0]}.d/override.conf"
     theirs.write_text("[Service]\nNice=5\n")
-    assert systemd.apply_dropins({}, units)
+    assert systemd.apply_dropins({}, UNITS)
     assert [path for path in tmp_path.rglob("*") if path.is_file()] == [theirs]
-    assert not (tmp_path / f"{units[1]}.d").exists()
-    assert calls == [("daemon-reload",)] * 2
+    assert not (tmp_path / f"{UNITS[1]}.d").exists()
+    assert told.calls == [("daemon-reload",)] * 2
+
+
+def test_systemd_reloads_only_for_units_that_it_has_loaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    told = Loaded(UNITS[:1])
+    monkeypatch.setattr(names, "UNIT_DROPIN_ROOT", tmp_path)
+    monkeypatch.setattr(systemd, "systemctl", told.systemctl)
+    assert systemd.apply_dropins({UNITS[1]: "[Service]\n"}, [])
+    assert not systemd.apply_dropins({UNITS[1]: "[Service]\n"}, [])
+    assert systemd.apply_dropins({}, UNITS[1:])
+    assert told.calls == []
+    assert systemd.apply_dropins(dict.fromkeys(UNITS, "[Service]\n"), [])
+    assert told.calls == [("daemon-reload",)]
+
+
+def test_a_start_that_fails_is_tried_again_after_a_reload(monkeypatch: pytest.MonkeyPatch) -> None:
+    told = Loaded([], refuses=1)
+    monkeypatch.setattr(systemd, "systemctl", told.systemctl)
+    systemd.start(UNITS)
+    assert told.calls == [("start", *UNITS), ("daemon-reload",), ("start", *UNITS)]
+    told.refuses = 2
+    with pytest.raises(systemd.SystemdError, match="bad unit file setting"):
+        systemd.start(UNITS)
