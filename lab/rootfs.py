@@ -77,11 +77,16 @@ def _hash(*parts: str) -> str:
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
 
 
-def _clear(path: Path) -> None:
-    """Take away what a build that was killed has left: first what it has mounted there, which is not only its own."""
+def unmount(path: Path) -> None:
+    """Unmount what is mounted at a path and below it."""
     mounted = [line.split()[4] for line in Path("/proc/self/mountinfo").read_text().splitlines()]
     for point in reversed([m for m in mounted if m == str(path) or m.startswith(f"{path}/")]):
         run(["umount", "--lazy", point])
+
+
+def _clear(path: Path) -> None:
+    """Take away what a build that was killed has left: first what it has mounted there, which is not only its own."""
+    unmount(path)
     if path.exists():
         shutil.rmtree(path)
 
@@ -113,6 +118,7 @@ def base() -> Path:
                 ],
                 timeout=900,
             )  # fmt: skip
+            unmount(part)
             _finish(part)
             part.rename(target)
         os.utime(target)

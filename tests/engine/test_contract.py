@@ -329,6 +329,15 @@ def test_a_corrupt_identity_is_never_overwritten(node: Node, text: str) -> None:
 
 
 @only_ours
+def test_a_planet_that_cannot_be_read_is_an_error(node: Node) -> None:
+    """Else the node would belong to the public roots, and their list would take the file's place."""
+    (node.home / "planet").mkdir()
+    node.start(answer=False)
+    assert node.process and node.process.wait(timeout=10) == 1
+    assert "planet cannot be read" in (node.home.parent / "home.log").read_text()
+
+
+@only_ours
 def test_a_second_process_on_a_home_is_refused(node: Node) -> None:
     node.start()
     other = Node(node.engine, node.host, node.home, PORT + 1)
@@ -397,6 +406,40 @@ def test_excluded_devices_are_not_the_underlay_and_new_addresses_are(node: Node)
     assert "192.0.2.1" not in node.host.run("ss", "-Hlnu")
     node.host.run("ip", "addr", "del", "203.0.113.1/24", "dev", "eth7")
     wait(lambda: "203.0.113.1" not in node.host.run("ss", "-Hlnu"), timeout=limit, what="the address gone")
+
+
+def sockets(node: Node) -> set[str]:
+    """Addresses with devices of its UDP sockets, as 203.0.113.1%eth7."""
+    return {line.split()[3].rpartition(":")[0] for line in node.host.run("ss", "-Hlnu").splitlines()}
+
+
+@only_ours
+def test_a_device_that_was_made_anew_is_bound_anew(node: Node) -> None:
+    """As a VLAN or PPPoE that a commit rebuilds while ztnode is busy: by the same name and address it is another device."""
+
+    def make() -> None:
+        node.host.run("ip", "link", "add", "eth7", "type", "bridge")
+        node.host.run("ip", "link", "set", "eth7", "up")
+        node.host.run("ip", "addr", "add", "203.0.113.1/24", "dev", "eth7")
+
+    make()
+    node.start()
+    wait(lambda: "203.0.113.1%eth7" in sockets(node), timeout=10, what="a socket on the device")
+    (pid,) = node.pids()
+    os.kill(pid, signal.SIGSTOP)
+    node.host.run("ip", "link", "del", "eth7")
+    make()
+    os.kill(pid, signal.SIGCONT)
+    wait(lambda: "203.0.113.1%eth7" in sockets(node), timeout=10, what="a socket on the new device")
+    wait(lambda: len(sockets(node)) == 3, timeout=10, what="no socket on the former one")
+
+
+@only_ours
+def test_an_address_with_a_label_is_bound(node: Node) -> None:
+    node.host.run("ip", "addr", "add", "203.0.113.1/24", "dev", "eth0", "label", "eth0:1")
+    node.settings["interfacePrefixBlacklist"] = ["zt", "eth0:"]
+    node.start()
+    wait(lambda: "203.0.113.1%eth0" in sockets(node), timeout=10, what="a socket at the address")
 
 
 def test_bind_limits_the_addresses(node: Node) -> None:

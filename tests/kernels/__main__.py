@@ -19,7 +19,7 @@ from pathlib import Path
 
 from lab.host import debian_sources
 from lab.process import LabError, run
-from lab.rootfs import PACKAGES
+from lab.rootfs import PACKAGES, unmount
 from lab.vm import PROCESSOR
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -107,12 +107,14 @@ def system(cache: Path) -> Path:
     target, tree = cache / "system.cpio", cache / "system"
     recipe = cache / "system.packages"
     if not target.exists() or not recipe.exists() or recipe.read_text() != " ".join(packages):
+        unmount(tree)
         shutil.rmtree(tree, ignore_errors=True)
         include = f"--include={','.join(packages)}"
         run(
             ["mmdebstrap", "--quiet", "--variant=minbase", "--mode=root", include, "bookworm", str(tree), mirror("bookworm")],
             timeout=900,
         )
+        unmount(tree)  # mmdebstrap has left /proc in it once
         for unused in ("usr/share/doc", "usr/share/locale", "usr/share/man", "var/cache/apt", "var/lib/apt/lists"):
             shutil.rmtree(tree / unused, ignore_errors=True)
         archive(tree, target)

@@ -8,6 +8,7 @@
 #define ZTNODE_CORE_H
 
 #include <assert.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
@@ -173,6 +174,7 @@ static inline unsigned int core_packet_length(const void *packet) {
 	memcpy(&length, (const unsigned char *)packet + CORE_PACKET_MAX, sizeof length);
 	return length;
 }
+bool core_uncompress(void *packet) __asm__("_ZN8ZeroTier6Packet10uncompressEv");
 #define CORE_DEARMOR "_ZN8ZeroTier6Packet7dearmorEPKvPKNS_3AESE"
 #define CORE_TRY_DECODE "_ZN8ZeroTier14IncomingPacket9tryDecodeEPKNS_18RuntimeEnvironmentEPvi"
 #define CORE_RETRY "_ZN8ZeroTier6Switch24doAnythingWaitingForPeerEPvRKNS_9SharedPtrINS_4PeerEEE"

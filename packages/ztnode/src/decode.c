@@ -19,6 +19,7 @@
 #include "core.h"
 #include "shortcut.h"
 #include "util.h"
+#include "verbs.h"
 
 #include <dlfcn.h>
 #include <pthread.h>
@@ -39,6 +40,7 @@ static struct kept kept[KEPT];
 static atomic_uint kept_count; /* 0 nearly always: then nothing is looked up */
 static unsigned int next_kept;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static atomic_bool closed;
 static _Thread_local const void *decrypted; /* the packet that tryDecode has decrypted, of the innermost call */
 static _Thread_local const void *decoding;  /* the packet of that call */
 
@@ -51,6 +53,8 @@ __attribute__((constructor)) static void decode_begin(void) {
 	core_try = (bool (*)(void *, const void *, void *, int32_t))dlsym(RTLD_NEXT, CORE_TRY_DECODE);
 	core_retry = (void (*)(void *, void *, const void *))dlsym(RTLD_NEXT, CORE_RETRY);
 }
+
+void decode_close(void) { atomic_store(&closed, true); }
 
 bool decode_works(void) { return core_dearmor && core_try && core_retry; }
 
@@ -100,11 +104,24 @@ static void keep(const unsigned char *packet) {
 	pthread_mutex_unlock(&lock);
 }
 
+/* The core drops a packet whose MAC is wrong without a trace: so it does with one that it must not carry out. */
+static bool may_pass(void *packet) {
+	unsigned int length = core_packet_length(packet);
+	if (length > CORE_PACKET_MAX) return false;
+	if (verbs_compressed(packet, length)) {
+		if (!core_uncompress(packet)) return false;
+		length = core_packet_length(packet);
+	}
+	enum verbs what = verbs_of(packet, length, atomic_load_explicit(&closed, memory_order_relaxed));
+	return what == VERBS_PASS || (what == VERBS_MEMBERS && verbs_members(packet, clock_ms()));
+}
+
 bool decode_genuine(struct core_packet *packet, const unsigned char key[32]) { return core_dearmor(packet, key, NULL); }
 
 bool decode_dearmor(void *packet, const void *key, const void *aes) {
 	bool good = known(packet);
 	if (!good && !armor_open(packet, aes, &good)) good = core_dearmor(packet, key, aes);
+	good = good && may_pass(packet);
 	if (good) {
 		decrypted = packet;
 		shortcut_opened(packet, aes);

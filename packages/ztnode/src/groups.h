@@ -13,6 +13,7 @@
 
 #define GROUPS_MOST 1024
 #define GROUPS_OTHERS_MOST 256 /* those that anybody may have joined */
+#define GROUPS_LOOKED_AT 2048  /* of a device, so that whoever joins more does not cost more time */
 
 struct group {
 	uint64_t mac;

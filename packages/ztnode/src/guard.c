@@ -45,6 +45,7 @@ static bool close_gate(struct guard *guard, const struct remote_identity *remote
 	explicit_bzero(private_key, sizeof private_key);
 	guard->count = count;
 	good = good && gate_close(guard->gate, nodes, count, authentic, guard);
+	if (good) decode_close();
 	free(nodes);
 	return good;
 }

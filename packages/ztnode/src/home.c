@@ -94,6 +94,16 @@ bool home_identity_sound(const char *home) {
 	return good;
 }
 
+bool home_planet_readable(const char *home) {
+	char path[HOME_MAX + 32];
+	snprintf(path, sizeof path, "%s/planet", home);
+	char *record = read_file(path, 1 << 20, NULL);
+	bool good = record || errno == ENOENT;
+	if (!good) say("%s cannot be read: %s", path, strerror(errno));
+	free(record);
+	return good;
+}
+
 static void write_number(const char *home, const char *name, long number) {
 	char path[HOME_MAX + 64], text[24];
 	snprintf(path, sizeof path, "%s/%s", home, name);

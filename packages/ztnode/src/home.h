@@ -16,6 +16,9 @@ int home_open(const char *home);
 bool home_token(const char *home, char token[TOKEN_MAX]);
 /* Whether its identity is sound or absent; false with a line said. */
 bool home_identity_sound(const char *home);
+/* Whether its planet can be read or is absent; false with a line said. With one that cannot, the public roots would be
+ * this node's, and they would take the file's place. */
+bool home_planet_readable(const char *home);
 /* Where the local API listens: in the directory that systemd has made for the service, or in the home where there is none.
  * A home lies among files that are copied and moved (VyOS: "encryption enable", "install image"), which a socket is not; so
  * one that an older version has left there is removed. */

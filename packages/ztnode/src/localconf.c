@@ -19,12 +19,13 @@ struct localconf {
 	struct settings *settings;
 };
 
-/* NULL with a line said. */
-static struct settings *read_settings(const char *path, bool exists) {
+/* NULL with a line said; `*read`: the file could be read, so that it will be the same until it is changed. */
+static struct settings *read_settings(const char *path, bool exists, bool *read) {
 	char reason[160] = "";
 	size_t length = 2;
 	char *text = exists ? read_file(path, LIMIT, &length) : strdup("{}");
 	int error = errno;
+	*read = text != NULL;
 	struct settings *fresh = text ? settings_parse(text, length, reason, sizeof reason) : NULL;
 	if (!fresh) say("%s cannot be used (%s)", path, text ? reason : strerror(error));
 	free(text);
@@ -37,8 +38,9 @@ bool localconf_look(struct localconf *conf) {
 	if (conf->settings &&
 	    (!exists || (info.st_mtim.tv_sec == conf->seen.tv_sec && info.st_mtim.tv_nsec == conf->seen.tv_nsec)))
 		return false;
-	conf->seen = info.st_mtim;
-	struct settings *fresh = read_settings(conf->path, exists);
+	bool read;
+	struct settings *fresh = read_settings(conf->path, exists, &read);
+	if (read) conf->seen = info.st_mtim;
 	if (!fresh) return false;
 	pthread_mutex_lock(&conf->lock);
 	settings_free(conf->settings);

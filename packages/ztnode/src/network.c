@@ -157,16 +157,19 @@ void network_look_at_groups(struct network *network) {
 	groups_begin(&network->groups);
 	struct ifaddrs *all = NULL;
 	if (getifaddrs(&all) < 0) all = NULL;
-	for (struct ifaddrs *entry = all; entry; entry = entry->ifa_next)
-		if (entry->ifa_addr && strcmp(entry->ifa_name, tap_name(tap)) == 0) add_groups_of(network, entry->ifa_addr);
+	char device[IF_NAMESIZE], mac[16], line[256];
+	for (struct ifaddrs *entry = all; entry; entry = entry->ifa_next) {
+		device_of_address(entry->ifa_name, device);
+		if (entry->ifa_addr && strcmp(device, tap_name(tap)) == 0) add_groups_of(network, entry->ifa_addr);
+	}
 	freeifaddrs(all);
 	FILE *file = fopen("/proc/net/dev_mcast", "re");
-	char line[256], device[64], mac[16];
-	while (file && fgets(line, sizeof line, file)) {
+	unsigned int lines = 0;
+	while (file && lines < GROUPS_LOOKED_AT && fgets(line, sizeof line, file)) {
 		uint64_t value;
-		if (sscanf(line, "%*d %63s %*d %*d %15s", device, mac) == 2 && strcmp(device, tap_name(tap)) == 0 &&
-		    strlen(mac) == 12 && parse_hex(mac, 12, &value))
-			add_group(network, value, 0, false);
+		if (sscanf(line, "%*d %15s %*d %*d %15s", device, mac) != 2 || strcmp(device, tap_name(tap)) != 0) continue;
+		lines++;
+		if (strlen(mac) == 12 && parse_hex(mac, 12, &value)) add_group(network, value, 0, false);
 	}
 	if (file) fclose(file);
 	struct group gone;

@@ -184,7 +184,7 @@ struct node *node_start(const char *home, unsigned int port) {
 		say("no descriptors: %s", strerror(errno));
 		goto failed;
 	}
-	if (!home_identity_sound(home)) goto failed;
+	if (!home_identity_sound(home) || !home_planet_readable(home)) goto failed;
 	node->host.conf = localconf_open(home);
 	if (!node->host.conf) goto failed;
 	unsigned int configured = localconf_settings(node->host.conf)->primary_port;

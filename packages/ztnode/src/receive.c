@@ -56,6 +56,7 @@ static bool receive_some(struct receiver *r, int fd, int64_t id, packet_handler 
 	int64_t now = count > 0 ? now_ms() : 0;
 	for (int i = 0; i < count; i++) {
 		size_t length = r->headers[i].msg_len, segment = segment_of(&r->headers[i].msg_hdr, length);
+		if (!length) ++*packets; /* an empty one takes its turn as well */
 		for (size_t at = 0; at < length; at += segment, ++*packets)
 			handler(context, now, id, &r->from[i], r->bytes[i] + at, length - at < segment ? length - at : segment);
 	}

@@ -50,6 +50,12 @@ static int newest_planet(void *data, unsigned int size) {
 	return (int)length;
 }
 
+/* It may be a secret. */
+static void forget(char *content, size_t length) {
+	explicit_bzero(content, length);
+	free(content);
+}
+
 int state_get(const char *home, int type, const uint64_t id[2], void *data, unsigned int size) {
 	char path[PATH_SIZE];
 	if (!path_of(home, type, id, path)) return -1;
@@ -61,7 +67,7 @@ int state_get(const char *home, int type, const uint64_t id[2], void *data, unsi
 	}
 	if (!content) return -1;
 	memcpy(data, content, length);
-	free(content);
+	forget(content, length);
 	return (int)length;
 }
 
@@ -77,7 +83,7 @@ bool state_put(const char *home, int type, const uint64_t id[2], const void *dat
 	size_t known;
 	char *before = read_file(path, 1 << 20, &known);
 	bool same = before && known == (size_t)length && memcmp(before, data, known) == 0;
-	free(before);
+	if (before) forget(before, known);
 	if (same) {
 		if (type == CORE_STATE_PEER) utimensat(AT_FDCWD, path, NULL, 0); /* it was heard of now */
 		return true;

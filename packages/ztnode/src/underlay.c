@@ -117,9 +117,10 @@ static int open_socket(const struct binding *binding, unsigned int offloads) {
 	return fd;
 }
 
-static bool wanted(const struct settings *settings, const struct ifaddrs *entry, const struct sockaddr_storage *address) {
+static bool wanted(const struct settings *settings, const struct ifaddrs *entry, const char *device,
+                   const struct sockaddr_storage *address) {
 	if (!(entry->ifa_flags & IFF_UP) || entry->ifa_flags & IFF_LOOPBACK) return false;
-	if (interface_excluded(settings, entry->ifa_name) || address_excluded(settings, address)) return false;
+	if (interface_excluded(settings, device) || address_excluded(settings, address)) return false;
 	if (address->ss_family == AF_INET6 && IN6_IS_ADDR_LINKLOCAL(&((const struct sockaddr_in6 *)address)->sin6_addr))
 		return false;
 	for (size_t i = 0; i < settings->bind_count; i++)
@@ -130,16 +131,17 @@ static bool wanted(const struct settings *settings, const struct ifaddrs *entry,
 /* With the lock held for writing. */
 static bool bind_one(struct underlay *underlay, const char *device, const struct sockaddr_storage *address, bool *keep,
                      bool *taken) {
+	unsigned int index = if_nametoindex(device);
 	for (size_t i = 0; i < underlay->count; i++) {
 		const struct binding *known = &underlay->bindings[i];
-		if (same_address(&known->address, address) && strcmp(known->device, device) == 0) {
+		if (same_address(&known->address, address) && strcmp(known->device, device) == 0 && known->index == index) {
 			keep[i] = true;
 			return false;
 		}
 	}
 	if (underlay->count == UNDERLAY_SOCKETS) return false;
 	struct binding *fresh = &underlay->bindings[underlay->count];
-	*fresh = (struct binding){.address = *address};
+	*fresh = (struct binding){.address = *address, .index = index};
 	snprintf(fresh->device, sizeof fresh->device, "%s", device);
 	fresh->fd = open_socket(fresh, underlay->offloads);
 	if (fresh->fd < 0) {
@@ -170,8 +172,10 @@ bool underlay_rebind(struct underlay *underlay, const struct settings *settings,
 	pthread_rwlock_wrlock(&underlay->lock);
 	for (const struct ifaddrs *entry = all; entry; entry = entry->ifa_next) {
 		struct sockaddr_storage address;
-		if (address_of(entry, underlay->port, &address) && wanted(settings, entry, &address))
-			changed |= bind_one(underlay, entry->ifa_name, &address, keep, taken);
+		char device[IFNAMSIZ];
+		device_of_address(entry->ifa_name, device);
+		if (address_of(entry, underlay->port, &address) && wanted(settings, entry, device, &address))
+			changed |= bind_one(underlay, device, &address, keep, taken);
 	}
 	for (size_t i = 0; i < underlay->count;) {
 		if (keep[i]) {

@@ -24,6 +24,10 @@ int64_t clock_ms(void) { return milliseconds(CLOCK_MONOTONIC); }
 
 bool is_due(int64_t deadline, int64_t seen, int64_t now) { return deadline <= now || now < seen; }
 
+void device_of_address(const char *name, char device[IF_NAMESIZE]) {
+	snprintf(device, IF_NAMESIZE, "%.*s", (int)strcspn(name, ":"), name);
+}
+
 uint64_t number_at(const unsigned char *at, int bytes) {
 	uint64_t number = 0;
 	for (int i = 0; i < bytes; i++) number = number << 8 | at[i];

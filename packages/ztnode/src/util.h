@@ -2,6 +2,7 @@
 #ifndef ZTNODE_UTIL_H
 #define ZTNODE_UTIL_H
 
+#include <net/if.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -15,6 +16,9 @@ int64_t clock_ms(void);
 /* Whether something is due at a time of the wall clock: that has come, or the clock was set back after `seen`, when it was
  * read last, and nobody knows by how much. */
 bool is_due(int64_t deadline, int64_t seen, int64_t now);
+
+/* The device of an address, which getifaddrs calls by the address's label: eth0:1 is on eth0. */
+void device_of_address(const char *name, char device[IF_NAMESIZE]);
 
 /* A number of so many bytes, the highest first; at most eight. */
 uint64_t number_at(const unsigned char *at, int bytes);

@@ -95,6 +95,14 @@ static void a_clock_that_is_set_back_stops_nothing(void) {
 	int wanted = 0;
 	for (int64_t now = earlier; now < earlier + 3000; now += 50) wanted |= recovery_look(&watch, &path, true, false, now);
 	assert(wanted & RECOVERY_ASK);
+	/* also one that died just before, over which nothing was sent since it was heard of last */
+	struct watch dead = {.node = 2};
+	path = (struct preferred_path){.found = true, .sent = earlier + 50, .received = START};
+	assert(first(&dead, path, false, earlier + 50, earlier + 5000, RECOVERY_ASK) == 1050 - 3600000);
+	assert(first(&dead, path, false, earlier + 1100, earlier + 5000, RECOVERY_RESET) == 1650 - 3600000);
+	struct watch idle = {.node = 3};
+	path.sent = 0;
+	assert(first(&idle, path, true, earlier, earlier + 5000, RECOVERY_ASK) == -3600000);
 }
 
 int main(void) {

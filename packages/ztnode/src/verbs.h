@@ -1,0 +1,24 @@
+/* What an authentic packet may ask of the core: decisions alone, no I/O.
+ *
+ * On a link that is defined by the configuration alone, each remote is the root of a moon, and this node the root of its
+ * planet. So the core lets a remote do what a root may do: tell the identity of any node, without a proof. A remote that
+ * names itself the network's controller in this way then sends another configuration of the network, and with it rules
+ * that drop frames or have copies of them sent to it. It also may subscribe to multicast groups without end, each of which
+ * takes memory for ten minutes. Nothing of that is of use here, where all nodes and the network are known.
+ */
+#ifndef ZTNODE_VERBS_H
+#define ZTNODE_VERBS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* Whether the core must take off the compression of a packet before anything can be said of it. */
+bool verbs_compressed(const unsigned char *packet, unsigned int length);
+/* What may become of a packet whose MAC is right, and which is neither encrypted nor compressed any more. `closed`: there
+ * are no nodes but the configured remotes. One that names members of multicast groups needs verbs_members too. */
+enum verbs { VERBS_REFUSED, VERBS_PASS, VERBS_MEMBERS };
+enum verbs verbs_of(const unsigned char *packet, unsigned int length, bool closed);
+/* Whether its sender has not named members too often; `now` in milliseconds, of a clock that is never set. Any thread. */
+bool verbs_members(const unsigned char *packet, int64_t now);
+
+#endif
