@@ -30,5 +30,5 @@ def demand_rights() -> None:
         name = user_name()
         raise SessionError(
             f"user {name} may not configure this router: only members of the group {GROUP} may; "
-            f"ask an administrator to run: adduser {name} {GROUP}"
+            f"ask an administrator to run: adduser {name} {GROUP}, then log in again"
         )
