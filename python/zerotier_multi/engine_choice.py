@@ -16,6 +16,7 @@ from zerotier_multi.errors import Problem
 from zerotier_multi.networks import wants_managed
 
 ZTNODE, ZEROTIER_ONE = "ztnode", "zerotier-one"
+RECENT = f"{ZEROTIER_ONE} 1.14 or later"  # box.MINIMUM_VERSION
 MAX_LISTEN = 32  # addresses of one instance that ztnode binds (settings.h: MAX_BINDS)
 MAX_PREFIXES = 512  # prefixes that ztnode keeps off the underlay (settings.h: MAX_PREFIXES)
 
@@ -121,11 +122,12 @@ def engine_problems(bundle: Bundle, engines: Mapping[str, str], own: OwnAddresse
         return
     path, needs = f"{bundle.path} engine {bundle.engine}", needed(bundle, own)
     if not engines:
-        yield Problem(path, f"no engine is installed; install {ZTNODE} or {ZEROTIER_ONE}")
+        yield Problem(path, f"no engine is installed; install {ZTNODE} or {RECENT}")
     elif needs and bundle.engine in (AUTO, ZTNODE):
         setting, why = needs[0]
-        remedy = f"install {ZEROTIER_ONE}" if ZEROTIER_ONE not in engines else f"set engine {AUTO}"
+        remedy = f"install {RECENT}" if ZEROTIER_ONE not in engines else f"set engine {AUTO}"
         yield Problem(f"{bundle.path} {setting}", f"needs {ZEROTIER_ONE}, because {ZTNODE} {why}; {remedy}")
     else:
         found = ", ".join(engines)
-        yield Problem(path, f"{bundle.engine} is not installed ({found} found); install its package or set engine {AUTO}")
+        wanted = RECENT if bundle.engine == ZEROTIER_ONE else bundle.engine
+        yield Problem(path, f"{wanted} is not installed ({found} found); install its package or set engine {AUTO}")

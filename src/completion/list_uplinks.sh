@@ -5,7 +5,7 @@ for path in /sys/class/net/*; do
     name=${path##*/}
     case $name in
         lo | bonding_masters | zt* | wg* | tun* | tap* | vtun* | vti* | ipsec* | xfrm* | gre* | gnv* | vxlan* | l2tpeth* | ipoe* | sstpc* | \
-            dum* | pod-* | tailscale* | wt*) ;;
+            dum* | pod-* | tailscale* | wt* | docker* | podman* | cni-* | virbr*) ;;
         *) echo "$name" ;;
     esac
 done

@@ -170,7 +170,7 @@ def test_no_tun_device(clean: Router) -> None:
 def test_no_engine(clean: Router) -> None:
     clean.run(["sh", "-c", "for f in /usr/sbin/ztnode /usr/sbin/zerotier-one; do [ ! -e $f ] || chmod -x $f; done"])
     try:
-        assert "no engine is installed; install ztnode or zerotier-one" in refused(clean, good(clean))
+        assert "no engine is installed; install ztnode or zerotier-one 1.14 or later" in refused(clean, good(clean))
     finally:
         clean.run(["sh", "-c", "for f in /usr/sbin/ztnode /usr/sbin/zerotier-one; do [ ! -e $f ] || chmod +x $f; done"])
 

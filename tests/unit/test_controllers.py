@@ -271,8 +271,8 @@ FULL = f"controller type zerotier-one\ncontroller api-key {KEY}\ncontroller url 
     (FULL.replace("zerotier-one", "ztnet") + "controller assign-addresses",
      f"{P} controller assign-addresses cannot be done, because the API of ZTNET sets no addresses; set them there"),
     (FULL.replace("127.0.0.1", "192.0.2.1"),
-     f"{P} controller url http://192.0.2.1:9993 would send the API key readable over the network; use https, an address of this "
-     "router, or set controller insecure"),
+     f"{P} controller url http://192.0.2.1:9993 would send the API key readable over the network; use https, http to 127.0.0.1 "
+     "or localhost, or set controller insecure"),
     (FULL + "controller insecure\ncontroller ca-certificate /config/auth/ca.pem",
      f"{P} controller insecure conflicts with ca-certificate; delete one of them"),
 ])  # fmt: skip

@@ -50,20 +50,20 @@ def test_the_engine_that_is_taken(config: str, engines: dict, choice: Choice) ->
 
 
 REFUSED = [
-    ("nothing installed", EXAMPLE, {}, f"{P} engine auto: no engine is installed; install ztnode or zerotier-one"),
+    ("nothing installed", EXAMPLE, {}, f"{P} engine auto: no engine is installed; install ztnode or zerotier-one 1.14 or later"),
     ("ztnode for what it has not", CONTROLLER + "engine ztnode", BOTH,
      f"{P} network-id 89e92ceee5000001 needs zerotier-one, because ztnode has no controller and this router itself is "
      "the controller of that network; set engine auto"),
     ("ztnode alone for what it has not", CONTROLLER, OURS,
      f"{P} network-id 89e92ceee5000001 needs zerotier-one, because ztnode has no controller and this router itself is "
-     "the controller of that network; install zerotier-one"),
+     "the controller of that network; install zerotier-one 1.14 or later"),
     ("ztnode for what a controller manages", EXAMPLE + "engine ztnode\nnetwork 8056c2e21c000001 allow-dns", BOTH,
      f"{P} network 8056c2e21c000001 allow-dns needs zerotier-one, because ztnode sets no addresses and routes of a controller; "
      "set engine auto"),
     ("too many addresses for ztnode", LISTEN + "engine ztnode", BOTH,
      f"{P} instance 2 listen-address needs zerotier-one, because ztnode binds at most 32 addresses; set engine auto"),
     ("too many prefixes for ztnode", PREFIXES + "engine ztnode", OURS,
-     f"{P} remote needs zerotier-one, because ztnode keeps at most 512 prefixes off the underlay; install zerotier-one"),
+     f"{P} remote needs zerotier-one, because ztnode keeps at most 512 prefixes off the underlay; install zerotier-one 1.14 or later"),
     ("ztnode without its package", EXAMPLE + "engine ztnode", STOCK,
      f"{P} engine ztnode: ztnode is not installed (zerotier-one found); install its package or set engine auto"),
 ]  # fmt: skip

@@ -94,7 +94,7 @@ def problems(path: str, settings: Settings | None, controller_free: bool) -> Ite
     if not at.secure and not at.is_local and not settings.insecure:
         yield Problem(
             f"{base} url {settings.url}",
-            "would send the API key readable over the network; use https, an address of this router, or set controller insecure",
+            "would send the API key readable over the network; use https, http to 127.0.0.1 or localhost, or set controller insecure",
         )
     if settings.ca_certificate and settings.insecure:
         yield Problem(f"{base} insecure", "conflicts with ca-certificate; delete one of them")

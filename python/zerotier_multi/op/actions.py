@@ -18,6 +18,7 @@ from typing import Any
 from zerotier_multi import box, names, systemd, turn
 from zerotier_multi.commit import CommitError, NotNow, between, renew
 from zerotier_multi.engine import IdentityError, generate_identity
+from zerotier_multi.engine_choice import RECENT, ZTNODE
 from zerotier_multi.files import is_running, sync
 from zerotier_multi.homes import keep_secrets, own_identity
 from zerotier_multi.op.data import SCHEMA
@@ -208,7 +209,7 @@ def new_identity() -> dict[str, Any]:
     require_root()
     engines = box.find_engines()
     if not engines:
-        raise Unavailable("no engine is installed to create an identity; install ztnode or zerotier-one")
+        raise Unavailable(f"no engine is installed to create an identity; install {ZTNODE} or {RECENT}")
     program = next(iter(engines.values()))
     places = names.RUN_DIR.parent
     for left in places.glob(f"{_HOME}*"):  # of one that was killed
@@ -244,6 +245,6 @@ def identity_text(data: dict[str, Any]) -> str:
         [
             f"Node: {data['node']}",
             f"Public identity, for the other routers:\n{data['public']}",
-            f"Secret identity, for {names.HOME_ROOT}/ztN/K/identity.secret (0600) alone:\n{data['secret']}",
+            f"Secret identity, for interfaces zerotier ztN instance K identity secret alone:\n{data['secret']}",
         ]
     )
