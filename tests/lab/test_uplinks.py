@@ -76,6 +76,7 @@ def _seen(router: Router) -> dict[int, set[str]]:
 
 def test_one_uplink_is_cut(site: Site) -> None:
     here, there = site.lans
+    wait_paths([site.r1, site.r2], 4)  # the daemon has just been restarted
     _watch(site.r1, "dport", "sport")
     _watch(site.r2, "sport", "dport")
     flows = Flows(here, there)
