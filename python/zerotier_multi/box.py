@@ -12,9 +12,9 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from zerotier_multi.cpu import Cpu, Topology, parse_cpu_list, split_classes
+from zerotier_multi.engine_choice import MINIMUM_VERSION
 
 ENGINE_PATH = "/usr/sbin:/usr/bin:/usr/local/sbin:/usr/local/bin:/sbin:/bin"
-MINIMUM_VERSION = {"zerotier-one": (1, 14, 0), "ztnode": (1, 8, 4)}
 
 
 def read_topology(sysfs: Path = Path("/sys"), allowed: Iterable[int] | None = None) -> Topology:

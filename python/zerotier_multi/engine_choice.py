@@ -16,7 +16,8 @@ from zerotier_multi.errors import Problem
 from zerotier_multi.networks import wants_managed
 
 ZTNODE, ZEROTIER_ONE = "ztnode", "zerotier-one"
-RECENT = f"{ZEROTIER_ONE} 1.14 or later"  # box.MINIMUM_VERSION
+MINIMUM_VERSION = {ZEROTIER_ONE: (1, 14, 0), ZTNODE: (1, 8, 4)}
+RECENT = f"{ZEROTIER_ONE} {'.'.join(map(str, MINIMUM_VERSION[ZEROTIER_ONE][:2]))} or later"
 MAX_LISTEN = 32  # addresses of one instance that ztnode binds (settings.h: MAX_BINDS)
 MAX_PREFIXES = 512  # prefixes that ztnode keeps off the underlay (settings.h: MAX_PREFIXES)
 

@@ -105,7 +105,7 @@ static void keep(const unsigned char *packet) {
 }
 
 /* The core drops a packet whose MAC is wrong without a trace: so it does with one that it must not carry out. */
-static bool may_pass(void *packet) {
+bool decode_may_pass(void *packet) {
 	unsigned int length = core_packet_length(packet);
 	if (length > CORE_PACKET_MAX) return false;
 	if (verbs_compressed(packet, length)) {
@@ -121,7 +121,7 @@ bool decode_genuine(struct core_packet *packet, const unsigned char key[32]) { r
 bool decode_dearmor(void *packet, const void *key, const void *aes) {
 	bool good = known(packet);
 	if (!good && !armor_open(packet, aes, &good)) good = core_dearmor(packet, key, aes);
-	good = good && may_pass(packet);
+	good = good && decode_may_pass(packet);
 	if (good) {
 		decrypted = packet;
 		shortcut_opened(packet, aes);

@@ -16,6 +16,9 @@ void decode_close(void);
 /* Whether the MAC of a packet that is signed only, such as a HELLO, was made with a key. */
 bool decode_genuine(struct core_packet *packet, const unsigned char key[32]);
 
+/* Whether a packet with the right MAC may be carried out; it is no longer compressed then (verbs.h). */
+bool decode_may_pass(void *packet);
+
 /* Packet::dearmor, IncomingPacket::tryDecode and Switch::doAnythingWaitingForPeer, exported under their names. */
 bool decode_dearmor(void *packet, const void *key, const void *aes) __asm__(CORE_DEARMOR);
 bool decode_try(void *packet, const void *runtime, void *thread, int32_t flow) __asm__(CORE_TRY_DECODE);

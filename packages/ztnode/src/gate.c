@@ -1,5 +1,7 @@
 #include "gate.h"
 
+#include "bucket.h"
+
 #include "hello.h"
 #include "util.h"
 
@@ -44,10 +46,6 @@ struct remote {
 struct counts {
 	_Atomic uint64_t foreign, forged, strangers;
 };
-struct bucket {
-	double rate, most, tokens;
-};
-
 struct gate {
 	uint64_t self, seed;
 	bool closed;
@@ -179,17 +177,6 @@ static bool is_known(struct gate *gate, const struct place *place) {
 
 /* -- strangers */
 
-static void fill(struct bucket *bucket, double seconds) {
-	bucket->tokens += bucket->rate * seconds;
-	if (bucket->tokens > bucket->most) bucket->tokens = bucket->most;
-}
-
-static bool take(struct bucket *bucket) {
-	if (bucket->tokens < 1) return false;
-	bucket->tokens -= 1;
-	return true;
-}
-
 static struct guest *guest_at(struct gate *gate, const struct place *place, int64_t now) {
 	struct guest *guest = &gate->guests[(hash_of(gate, place) >> 40) % GUESTS];
 	bool there = guest->until > now && guest->until <= now + GATE_GUEST_MS; /* the clock may be set back */
@@ -210,19 +197,19 @@ static void fill_all(struct gate *gate, int64_t now) {
 	double seconds = (double)(now - gate->filled) / 1000;
 	if (seconds >= 0 && seconds < 0.001) return;
 	if (seconds < 0) seconds = 0; /* the clock was set back */
-	fill(&gate->places, seconds);
-	fill(&gate->packets, seconds);
-	fill(&gate->hellos, seconds);
+	bucket_fill(&gate->places, seconds);
+	bucket_fill(&gate->packets, seconds);
+	bucket_fill(&gate->hellos, seconds);
 	gate->filled = now;
 }
 
 static enum gate_verdict receive_stranger(struct gate *gate, struct guest *guest, const struct place *place, bool may_come,
                                           int64_t now) {
 	if (!is_guest(guest, place)) {
-		if (guest->until || !may_come || !take(&gate->places)) return GATE_REFUSED;
+		if (guest->until || !may_come || !bucket_take(&gate->places)) return GATE_REFUSED;
 		*guest = (struct guest){*place, now + GATE_GUEST_MS, false};
 	}
-	return guest->proven ? GATE_KNOWN : take(&gate->packets) ? GATE_GUEST : GATE_REFUSED;
+	return guest->proven ? GATE_KNOWN : bucket_take(&gate->packets) ? GATE_GUEST : GATE_REFUSED;
 }
 
 /* -- packets */
@@ -277,7 +264,7 @@ enum gate_verdict gate_pass(struct gate *gate, const struct sockaddr_storage *fr
 	fill_all(gate, now);
 	bool costly =
 		!gate->closed && !fragment && to == gate->self && (is_hello(packet) || hello_is_encrypted(packet, length));
-	if (costly && !take(&gate->hellos)) return refuse(&gate->counts.strangers);
+	if (costly && !bucket_take(&gate->hellos)) return refuse(&gate->counts.strangers);
 	bool may_come = !(gate->closed && fragment); /* who has sent nothing else has no use for it */
 	enum gate_verdict verdict = receive_stranger(gate, guest, &place, may_come, now);
 	return verdict == GATE_REFUSED ? refuse(&gate->counts.strangers) : verdict;

@@ -99,7 +99,7 @@ bool home_planet_readable(const char *home) {
 	snprintf(path, sizeof path, "%s/planet", home);
 	char *record = read_file(path, 1 << 20, NULL);
 	bool good = record || errno == ENOENT;
-	if (!good) say("%s cannot be read: %s", path, strerror(errno));
+	if (!good) say("%s cannot be read: %s; restore it from a backup or move it aside", path, strerror(errno));
 	free(record);
 	return good;
 }

@@ -21,8 +21,7 @@ struct binding {
 	int fd;
 	int64_t id; /* positive, and never used twice, so that a path's socket cannot turn into another */
 	char device[IFNAMSIZ];
-	unsigned int
-		index; /* of the device: one that is made anew by the same name has another, and this socket is of no use */
+	unsigned int index; /* of the device: another one by the same name has another, and no use for this socket */
 	struct sockaddr_storage address; /* with port */
 	struct segments segments;
 };

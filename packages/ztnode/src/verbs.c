@@ -1,5 +1,6 @@
 #include "verbs.h"
 
+#include "bucket.h"
 #include "util.h"
 
 #include <pthread.h>
@@ -39,8 +40,8 @@ enum {
 #define MEMBERS_BURST 100.0
 #define BUDGETS 256
 static struct budget {
-	double spent;
-	int64_t at;
+	struct bucket bucket;
+	int64_t filled;
 } budgets[BUDGETS]; /* by node; some share one */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
@@ -48,11 +49,10 @@ bool verbs_members(const unsigned char *packet, int64_t now) {
 	uint64_t node = number_at(packet + SOURCE, 5);
 	pthread_mutex_lock(&lock);
 	struct budget *budget = &budgets[(node ^ node >> 8 ^ node >> 16 ^ node >> 24 ^ node >> 32) % BUDGETS];
-	budget->spent -= (double)(now - budget->at) / 1000 * MEMBERS_PER_S;
-	if (budget->spent < 0) budget->spent = 0;
-	budget->at = now;
-	bool left = budget->spent + 1 <= MEMBERS_BURST;
-	if (left) budget->spent++;
+	if (!budget->bucket.rate) budget->bucket = (struct bucket){MEMBERS_PER_S, MEMBERS_BURST, MEMBERS_BURST};
+	else bucket_fill(&budget->bucket, (double)(now - budget->filled) / 1000);
+	budget->filled = now;
+	bool left = bucket_take(&budget->bucket);
 	pthread_mutex_unlock(&lock);
 	return left;
 }
@@ -65,8 +65,7 @@ enum verbs verbs_of(const unsigned char *packet, unsigned int length, bool close
 	if (length <= VERB) return VERBS_PASS; /* the core refuses it */
 	unsigned int verb = packet[VERB] & VERB_MASK;
 	bool answer = verb == VERB_OK || verb == VERB_ERROR;
-	/* The core knows what it has sent by half of the packet's number, and takes places that it has not used yet for zeros.
-	 */
+	/* The core knows what it has sent by half of the packet's number, and its list of them begins as zeros. */
 	if (answer && length >= ANSWER_LEAST && number_at(packet + IN_RE_ID, 4) == 0) return VERBS_REFUSED;
 	if (!closed) return VERBS_PASS;
 	if (!(OF_REMOTES & BIT(verb))) return VERBS_REFUSED;
