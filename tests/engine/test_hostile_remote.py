@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import socket
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -119,3 +120,51 @@ def test_it_makes_no_nodes_and_learns_of_none(ends: tuple[Node, Remote]) -> None
     remote.settle()
     assert remote.answers_to(packet.WHOIS) == []
     assert len(ours.get("/peer")[1]) == 1
+
+
+def open_unsealed(key: bytes, data: bytes, sealed: Callable[[bytes, bytes], packet.Packet] = packet.open_packet) -> packet.Packet:
+    """What comes by a trusted path, too."""
+    if data[18] & 0x38 != 0x10:
+        return sealed(key, data)
+    return packet.Packet(data[:8], data[13:18].hex(), data[27] & 0x1F, data[28:])
+
+
+def answers_unsealed(remote: Remote, number: int) -> bool:
+    """Whether a question without encryption and MAC is answered, which says that it came by trusted path ``number``.
+
+    One ECHO a second is answered: the first that counts. A sealed one that is answered twice has not been forestalled.
+    """
+    unsealed, sealed = (f"{what} {number} {len(remote.heard)}".encode() for what in ("unsealed", "sealed"))
+    whom, own = (bytes.fromhex(node.address) for node in (remote.victim.identity, remote._secret.identity))
+    head = len(remote.heard).to_bytes(8) + whom + own + bytes([0x10]) + number.to_bytes(8)
+
+    def answered(text: bytes) -> int:
+        return sum(p.payload.endswith(text) for p in remote.answers_to(packet.ECHO))
+
+    def settled() -> bool:
+        remote._socket.sendto(head + bytes([packet.ECHO]) + unsealed, remote.victim.address)
+        remote.send(packet.ECHO, sealed)
+        return bool(answered(unsealed)) or answered(sealed) > 1
+
+    wait(settled, timeout=20, what="an answer")
+    return bool(answered(unsealed))
+
+
+@pytest.mark.parametrize(("physical", "answered"), [
+    ({"mtu": 1400}, set()), ({"trustedPathId": 7}, {7}), ({"trustedPathId": 7, "mtu": 1400}, {7}),
+], ids=str)  # fmt: skip
+def test_nobody_is_believed_without_a_key(
+    ends: tuple[Node, Remote], physical: dict[str, int], answered: set[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Only where it is configured; the core takes an MTU alone for a path of number 0."""
+    monkeypatch.setattr(packet, "open_packet", open_unsealed)
+    ours, remote = ends
+    ours.stop()
+    conf = json.loads((ours.home / "local.conf").read_text())
+    conf["physical"]["198.51.100.0/24"] = physical
+    (ours.home / "local.conf").write_text(json.dumps(conf))
+    heard = len(remote.heard)
+    ours.start()
+    wait(lambda: len(remote.heard) > heard, timeout=10, what="a HELLO of ours")
+    remote.settle()
+    assert {number for number in (0, 7, 8) if answers_unsealed(remote, number)} == answered

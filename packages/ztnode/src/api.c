@@ -41,7 +41,7 @@ static json_t *unread_json(struct api *api) {
 	json_t *list = json_array();
 	for (size_t i = 0; i < count; i++)
 		json_array_append_new(list, json_pack("{s:o, s:i, s:I}", "address", hex(senders[i].node, 10), "count",
-		                                      (int)senders[i].count, "last", (json_int_t)senders[i].last));
+		                                      (int)senders[i].count, "last", (json_int_t)wall_of(senders[i].last)));
 	return list;
 }
 
@@ -75,7 +75,7 @@ static json_t *status_json(struct api *api) {
 	                           "address", hex(node_address(api->node), 10), "publicIdentity",
 	                           node_public_identity(api->node), "online", node_online(api->node), "tcpFallbackActive", 0,
 	                           "versionMajor", core_version[0], "versionMinor", core_version[1], "versionRev",
-	                           core_version[2], "versionBuild", 0, "version", version, "clock", (json_int_t)now_ms(),
+	                           core_version[2], "versionBuild", 0, "version", version, "clock", (json_int_t)wall_ms(),
 	                           "config", "settings", "primaryPort", (int)node_port(api->node), "allowTcpFallbackRelay", 0,
 	                           "portMappingEnabled", 0, "softwareUpdate", "disable", "listeningOn", listening);
 	json_object_set_new(status, "unreadHello", unread_json(api));
@@ -116,11 +116,12 @@ static json_t *peer_json(const struct core_peer *peer) {
 	json_t *paths = json_array();
 	for (unsigned int i = 0; i < peer->path_count && i < CORE_MAX_PATHS; i++) {
 		const struct core_path *path = &peer->paths[i];
-		json_array_append_new(paths, json_pack("{s:o, s:I, s:I, s:I, s:b, s:b, s:b}", "address",
-		                                       address_json(&path->address), "lastSend", (json_int_t)path->last_send,
-		                                       "lastReceive", (json_int_t)path->last_receive, "trustedPathId",
-		                                       (json_int_t)path->trusted_path_id, "active", path->expired == 0, "expired",
-		                                       path->expired != 0, "preferred", path->preferred != 0));
+		json_array_append_new(paths,
+		                      json_pack("{s:o, s:I, s:I, s:I, s:b, s:b, s:b}", "address", address_json(&path->address),
+		                                "lastSend", (json_int_t)wall_of((int64_t)path->last_send), "lastReceive",
+		                                (json_int_t)wall_of((int64_t)path->last_receive), "trustedPathId",
+		                                (json_int_t)path->trusted_path_id, "active", path->expired == 0, "expired",
+		                                path->expired != 0, "preferred", path->preferred != 0));
 	}
 	return json_pack("{s:o, s:i, s:i, s:i, s:s, s:i, s:s, s:b, s:b, s:o}", "address", hex(peer->address, 10),
 	                 "versionMajor", peer->version[0], "versionMinor", peer->version[1], "versionRev", peer->version[2],

@@ -236,7 +236,7 @@ int contact_pause(const struct contact *contact) {
 }
 
 void contact_look(struct contact *contact, const struct settings *settings, int64_t now) {
-	if (now >= contact->looked && now - contact->looked < contact_pause(contact)) return;
+	if (now - contact->looked < contact_pause(contact)) return;
 	contact->looked = now;
 	contact->busy = false;
 	struct hint hints[HINTS];

@@ -1,7 +1,7 @@
 /* The C interface of ZeroTier's core library 1.8.4 as far as ztnode uses it.
  *
  * Written from measured facts (sizes and offsets checked below), not a copy of ZeroTier's header. Times are
- * wall-clock milliseconds. MAC addresses and node addresses are in the low 48 and 40 bits.
+ * milliseconds of now_ms. MAC addresses and node addresses are in the low 48 and 40 bits.
  * Only ZT_Node_processBackgroundTasks writes its deadline; the other two that take one leave it alone, and get NULL.
  */
 #ifndef ZTNODE_CORE_H

@@ -29,7 +29,7 @@
 
 #define KEPT 32      /* as many as the core's receive queue holds */
 #define KEPT_MS 6000 /* it gives up after 5000 */
-enum { ID_BYTES = 8, HEADER = 28 };
+enum { ID_BYTES = 8, FLAGS = 18, MAC = 19, HEADER = 28, CIPHER_MASK = 0x38, UNSEALED = 0x10 };
 
 struct kept {
 	unsigned char *bytes;
@@ -55,6 +55,8 @@ __attribute__((constructor)) static void decode_begin(void) {
 }
 
 void decode_close(void) { atomic_store(&closed, true); }
+
+bool decode_closed(void) { return atomic_load_explicit(&closed, memory_order_relaxed); }
 
 bool decode_works(void) { return core_dearmor && core_try && core_retry; }
 
@@ -104,16 +106,28 @@ static void keep(const unsigned char *packet) {
 	pthread_mutex_unlock(&lock);
 }
 
-/* The core drops a packet whose MAC is wrong without a trace: so it does with one that it must not carry out. */
-bool decode_may_pass(void *packet) {
+static bool may_pass(void *packet, bool sealed) {
 	unsigned int length = core_packet_length(packet);
 	if (length > CORE_PACKET_MAX) return false;
 	if (verbs_compressed(packet, length)) {
 		if (!core_uncompress(packet)) return false;
 		length = core_packet_length(packet);
 	}
-	enum verbs what = verbs_of(packet, length, atomic_load_explicit(&closed, memory_order_relaxed));
-	return what == VERBS_PASS || (what == VERBS_MEMBERS && verbs_members(packet, clock_ms()));
+	enum verbs what = verbs_of(packet, length, decode_closed());
+	return what == VERBS_PASS || (what != VERBS_REFUSED && verbs_members(packet, what, sealed, clock_ms()));
+}
+
+/* The core drops a packet whose MAC is wrong without a trace: so it does with one that it must not carry out. */
+bool decode_may_pass(void *packet) { return may_pass(packet, true); }
+
+/* By a trusted path packets come without a MAC, with its number in that place. The core takes one for authentic that has
+ * the number of any prefix of `physical` that it comes from (Topology::shouldInboundPathBeTrusted), also of one that has an
+ * MTU alone: its number is 0, and everybody could be any node. */
+static bool may_come_unsealed(void *packet) {
+	const unsigned char *bytes = packet;
+	unsigned int length = core_packet_length(packet);
+	if (length < HEADER || (bytes[FLAGS] & CIPHER_MASK) != UNSEALED) return true;
+	return number_at(bytes + MAC, 8) != 0 && may_pass(packet, false);
 }
 
 bool decode_genuine(struct core_packet *packet, const unsigned char key[32]) { return core_dearmor(packet, key, NULL); }
@@ -130,6 +144,7 @@ bool decode_dearmor(void *packet, const void *key, const void *aes) {
 }
 
 bool decode_try(void *packet, const void *runtime, void *thread, int32_t flow) {
+	if (!may_come_unsealed(packet)) return true;       /* it is done with */
 	const void *outer = decrypted, *around = decoding; /* a packet that lets others be decoded does so from within */
 	decrypted = NULL;
 	decoding = packet;

@@ -12,6 +12,7 @@ bool decode_works(void);
 
 /* From now on there are no nodes but the configured remotes, which may ask less of the core (verbs.h). */
 void decode_close(void);
+bool decode_closed(void);
 
 /* Whether the MAC of a packet that is signed only, such as a HELLO, was made with a key. */
 bool decode_genuine(struct core_packet *packet, const unsigned char key[32]);

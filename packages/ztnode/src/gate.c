@@ -42,7 +42,12 @@ struct guest {
 struct remote {
 	uint64_t node, newest; /* time in its newest HELLO, by its own clock */
 	size_t index;          /* in the list that was given */
+	struct bucket moves;   /* addresses that it may prove to be its own */
+	int64_t filled;
 };
+/* A remote with several uplinks behind a NAT has a few dozen at once; the core keeps hundreds of bytes for each. */
+#define MOVES_PER_S 5.0
+#define MOVES_BURST 64.0
 struct counts {
 	_Atomic uint64_t foreign, forged, strangers;
 };
@@ -87,7 +92,8 @@ bool gate_close(struct gate *gate, const uint64_t *remotes, size_t count, gate_a
 	if (!gate->remotes) return false;
 	gate->closed = true;
 	gate->remote_count = count;
-	for (size_t i = 0; i < count; i++) gate->remotes[i] = (struct remote){.node = remotes[i], .index = i};
+	for (size_t i = 0; i < count; i++)
+		gate->remotes[i] = (struct remote){remotes[i], 0, i, {MOVES_PER_S, MOVES_BURST, MOVES_BURST}, 0};
 	qsort(gate->remotes, count, sizeof *gate->remotes, by_node);
 	gate->authentic = authentic;
 	gate->context = context;
@@ -179,8 +185,7 @@ static bool is_known(struct gate *gate, const struct place *place) {
 
 static struct guest *guest_at(struct gate *gate, const struct place *place, int64_t now) {
 	struct guest *guest = &gate->guests[(hash_of(gate, place) >> 40) % GUESTS];
-	bool there = guest->until > now && guest->until <= now + GATE_GUEST_MS; /* the clock may be set back */
-	if (!there) *guest = (struct guest){.place = *place};
+	if (guest->until <= now) *guest = (struct guest){.place = *place};
 	return guest;
 }
 
@@ -195,8 +200,7 @@ static void take_in(struct guest *guest, const struct place *place, int64_t now)
 
 static void fill_all(struct gate *gate, int64_t now) {
 	double seconds = (double)(now - gate->filled) / 1000;
-	if (seconds >= 0 && seconds < 0.001) return;
-	if (seconds < 0) seconds = 0; /* the clock was set back */
+	if (seconds < 0.001) return;
 	bucket_fill(&gate->places, seconds);
 	bucket_fill(&gate->packets, seconds);
 	bucket_fill(&gate->hellos, seconds);
@@ -223,6 +227,13 @@ static bool is_hello(const unsigned char *packet) {
 static bool is_newest(const struct remote *remote, uint64_t time, int64_t now) {
 	uint64_t ahead = (uint64_t)now + AHEAD_MS;
 	return time > remote->newest || (remote->newest > ahead && time <= ahead);
+}
+
+/* Whether it may come from one more address that is not known. */
+static bool may_move(struct remote *remote, int64_t now) {
+	bucket_fill(&remote->moves, (double)(now - remote->filled) / 1000);
+	remote->filled = now;
+	return bucket_take(&remote->moves);
 }
 
 static struct remote *remote_of(struct gate *gate, uint64_t node) {
@@ -254,12 +265,14 @@ enum gate_verdict gate_pass(struct gate *gate, const struct sockaddr_storage *fr
 	if (hello) {
 		if (!gate->authentic(gate->context, sender->index, packet, length)) return refuse(&gate->counts.forged);
 		uint64_t time = number_at(packet + HELLO_TIME, 8);
-		if (is_newest(sender, time, now)) {
-			sender->newest = time;
-			if (!known) take_in(guest, &place, now);
+		bool newest = is_newest(sender, time, now);
+		if (newest) sender->newest = time;
+		if (known) return GATE_KNOWN;
+		bool proven = is_guest(guest, &place) && guest->proven;
+		if (newest && (proven || may_move(sender, now))) {
+			take_in(guest, &place, now);
 			return GATE_KNOWN;
 		}
-		if (known) return GATE_KNOWN;
 	}
 	fill_all(gate, now);
 	bool costly =

@@ -99,10 +99,10 @@ static void give_back(void) {
 }
 
 void guard_look(struct guard *guard, int64_t now) {
-	if (now >= guard->looked && now - guard->looked < LOOK_MS) return;
+	if (now - guard->looked < LOOK_MS) return;
 	guard->looked = now;
 	give_back();
-	if (now >= guard->said && now - guard->said < SAY_MS) return;
+	if (now - guard->said < SAY_MS) return;
 	guard->said = now;
 	struct gate_counts counts = gate_counts(guard->gate);
 	uint64_t all = counts.foreign + counts.forged + counts.strangers;

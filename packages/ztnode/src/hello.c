@@ -12,7 +12,7 @@ enum { SOURCE = 13, MAC = 19, VERB = 27, EPHEMERAL = 32 };
 #define VERB_HELLO 1
 #define PER_SECOND 100 /* agreements on a key, some 0.1 ms each: a flood of them must not take the core's time */
 
-/* What has been opened in this second of the wall clock: strangers have a share of their own. */
+/* What has been opened in this second of the core's clock: strangers have a share of their own. */
 struct share {
 	int64_t second;
 	unsigned int opened;

@@ -11,7 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define HELLO_MAX 1500 /* longer ones are not read */
+#define HELLO_MAX 4096 /* longer ones are not read: it has 17 bytes for each moon of its sender */
 #define HELLO_DESTINATION 8
 #define HELLO_SENDERS 32 /* how many nodes are remembered whose HELLO could not be read */
 
@@ -23,7 +23,7 @@ static inline bool hello_is_encrypted(const unsigned char *packet, size_t length
 struct hello_sender {
 	uint64_t node;
 	unsigned int count;
-	int64_t last; /* wall-clock milliseconds */
+	int64_t last; /* milliseconds of the core's clock */
 };
 
 struct hello;

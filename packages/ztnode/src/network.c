@@ -88,6 +88,9 @@ static void *read_tap(void *argument) {
 	io_begin();
 	if (!tap_receive(network->read, frame_in, network, io_flush, &network->stop))
 		say("no memory for the frames of TAP %s", tap_name(network->read));
+	else if (!network->stop)
+		say("TAP %s was deleted; network %016llx carries nothing until ztnode is restarted", tap_name(network->read),
+		    (unsigned long long)network->nwid);
 	return NULL;
 }
 

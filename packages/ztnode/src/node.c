@@ -116,7 +116,7 @@ static void look_around(struct node *node) {
 	bool taken;
 	if (!node->forgot || clock_ms() - node->forgot >= FORGET_MS) {
 		node->forgot = clock_ms();
-		state_forget_peers(node->home, now_ms());
+		state_forget_peers(node->home, wall_ms());
 	}
 	if (localconf_look(node->host.conf)) apply_physical(node);
 	if (underlay_rebind(node->host.underlay, localconf_settings(node->host.conf), &taken)) tell_addresses(node);
@@ -221,14 +221,13 @@ int node_run(struct node *node, int stop) {
 	if (pthread_create(&node->receiver, NULL, receive, node) != 0) return 1;
 	struct pollfd polls[3] = {
 		{.fd = node->host.wake, .events = POLLIN}, {.fd = node->netlink, .events = POLLIN}, {.fd = stop, .events = POLLIN}};
-	int64_t looked = 0, seen = 0;
+	int64_t looked = 0;
 	while (!node->stop) {
 		int64_t now = now_ms();
 		shortcut_change_begin();
-		if (is_due(node->deadline, seen, now)) ZT_Node_processBackgroundTasks(node->core, NULL, now, &node->deadline);
-		seen = now;
+		if (node->deadline <= now) ZT_Node_processBackgroundTasks(node->core, NULL, now, &node->deadline);
 		bool event = polls[1].revents && drain(node->netlink);
-		if (event || now - looked >= LOOK_MS || now < looked) {
+		if (event || now - looked >= LOOK_MS) {
 			look_around(node);
 			looked = now;
 		}

@@ -4,7 +4,7 @@
 
 #include "underlay.h"
 
-/* `now` is when the batch was received, in milliseconds of the wall clock; the packet may be changed. */
+/* `now` is when the batch was received, in milliseconds of the core's clock; the packet may be changed. */
 typedef void packet_handler(void *context, int64_t now, int64_t id, const struct sockaddr_storage *from,
                             unsigned char *packet, size_t length);
 

@@ -18,19 +18,15 @@ static int give_up(struct watch *watch, int64_t now) {
 }
 
 int recovery_look(struct watch *watch, const struct preferred_path *path, bool configured, bool hinted, int64_t now) {
-	if (now < watch->waiting || now < watch->asked_last || now < watch->searched || now < watch->down ||
-	    now < watch->hinted)
-		*watch = (struct watch){.node = watch->node}; /* the clock was set back */
 	if (hinted) watch->hinted = now;
 	if (!path->found) return look_for_it(watch, configured, now);
 	watch->down = 0;
-	int64_t received = path->received > now ? 0 : path->received; /* of before the clock was set back: nobody knows when */
 	if (path->gone) return give_up(watch, now);
 	if (path->received != watch->received) {
 		watch->received = path->received;
 		watch->asked = watch->waiting = 0;
 	}
-	if (!watch->waiting && path->sent > received) watch->waiting = now;
+	if (!watch->waiting && path->sent > path->received) watch->waiting = now;
 	if (watch->asked) {
 		if (now - watch->asked >= RECOVERY_ANSWER) return give_up(watch, now);
 		if (now - watch->asked_last < RECOVERY_AGAIN) return 0;
@@ -38,8 +34,8 @@ int recovery_look(struct watch *watch, const struct preferred_path *path, bool c
 		return RECOVERY_ASK;
 	}
 	bool doubted = watch->waiting && now - watch->waiting >= RECOVERY_SILENT;
-	bool elsewhere = watch->hinted && now - watch->hinted < RECOVERY_HINT && now - received >= RECOVERY_HINTED;
-	bool idle = configured && now - received >= RECOVERY_IDLE;
+	bool elsewhere = watch->hinted && now - watch->hinted < RECOVERY_HINT && now - path->received >= RECOVERY_HINTED;
+	bool idle = configured && now - path->received >= RECOVERY_IDLE;
 	if (!doubted && !elsewhere && !idle) return 0;
 	watch->asked = watch->asked_last = now;
 	return RECOVERY_ASK;

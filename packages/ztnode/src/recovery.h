@@ -2,7 +2,7 @@
  *
  * The core keeps to the path that was best for up to 20 s after its last packet, and uses one for up to 243 s when it
  * has no other. So a peer is watched from outside: a path that gives no answer is asked, and when it stays silent the
- * peer's paths of that kind are not used until they answer. All times are wall-clock milliseconds.
+ * peer's paths of that kind are not used until they answer. All times are milliseconds of the core's clock.
  */
 #ifndef ZTNODE_RECOVERY_H
 #define ZTNODE_RECOVERY_H

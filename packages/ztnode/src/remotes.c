@@ -35,14 +35,24 @@ bool moon_remote(const unsigned char *record, size_t length, struct remote_ident
 	return root_of(record, length, MOON, remote) && number_at(record + ID, 8) == (MOON_ID | remote->node);
 }
 
-static bool read_moon(const char *home, const char *name, struct remote_identity *remote) {
+enum moon { OURS, FOREIGN, UNREADABLE };
+
+static enum moon read_moon(const char *home, const char *name, struct remote_identity *remote) {
 	char path[4096];
 	size_t length;
 	snprintf(path, sizeof path, "%s/moons.d/%s", home, name);
 	char *record = read_file(path, RECORD_LIMIT, &length);
-	bool good = record && moon_remote((unsigned char *)record, length, remote);
+	if (!record) return UNREADABLE;
+	bool ours = moon_remote((unsigned char *)record, length, remote);
 	free(record);
-	return good;
+	return ours ? OURS : FOREIGN;
+}
+
+/* By its name, which says more than a record that cannot be read or is damaged. */
+static bool named_by_the_product(uint64_t world) { return world >> 40 == MOON_ID >> 40; }
+
+static bool is_moon(const char *name, uint64_t *world) {
+	return strlen(name) == 21 && strcmp(name + 16, ".moon") == 0 && parse_hex(name, 16, world);
 }
 
 int remotes_read(const char *home, uint64_t self, struct remote_identity *remotes, size_t most) {
@@ -58,11 +68,14 @@ int remotes_read(const char *home, uint64_t self, struct remote_identity *remote
 	struct dirent *entry;
 	while (good && directory && (entry = readdir(directory))) {
 		uint64_t world;
-		if (strlen(entry->d_name) != 21 || strcmp(entry->d_name + 16, ".moon") != 0 ||
-		    !parse_hex(entry->d_name, 16, &world))
-			continue;
-		good = count < most && read_moon(home, entry->d_name, &remotes[count]);
-		count += good;
+		struct remote_identity remote;
+		if (!is_moon(entry->d_name, &world)) continue;
+		enum moon moon = read_moon(home, entry->d_name, &remote);
+		if (moon == OURS && count < most) remotes[count++] = remote;
+		else if (named_by_the_product(world))
+			say("the remote of %s/%s is kept out: %s", path, entry->d_name,
+			    moon == OURS ? "there are too many" : "the file is damaged or cannot be read");
+		else good = false;
 	}
 	if (directory) closedir(directory);
 	return good ? (int)count : -1;

@@ -18,7 +18,9 @@ struct remote_identity {
 bool planet_is_own(const unsigned char *record, size_t length, uint64_t self);
 /* The node that a moon record of such a link is about; false for any other record. */
 bool moon_remote(const unsigned char *record, size_t length, struct remote_identity *remote);
-/* The remotes of the node in a home, at most `most`; -1 when its link is not controller-free, or has other moons too. */
+/* The remotes of the node in a home, at most `most`; -1 when its link is not controller-free, or has moons of somebody
+ * else too. A remote whose record is damaged or cannot be read is left out, and the journal says so: without it the
+ * link must not become one that trusts every node. */
 int remotes_read(const char *home, uint64_t self, struct remote_identity *remotes, size_t most);
 
 #endif

@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,11 +19,25 @@ static int64_t milliseconds(clockid_t clock) {
 	return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
 
-int64_t now_ms(void) { return milliseconds(CLOCK_REALTIME); }
+int64_t wall_ms(void) { return milliseconds(CLOCK_REALTIME); }
 
 int64_t clock_ms(void) { return milliseconds(CLOCK_MONOTONIC); }
 
-bool is_due(int64_t deadline, int64_t seen, int64_t now) { return deadline <= now || now < seen; }
+int64_t never_back(_Atomic int64_t *lead, int64_t wall, int64_t clock) {
+	int64_t most = atomic_load_explicit(lead, memory_order_relaxed), ahead = wall - clock;
+	while (ahead > most &&
+	       !atomic_compare_exchange_weak_explicit(lead, &most, ahead, memory_order_relaxed, memory_order_relaxed))
+		continue;
+	return clock + (ahead > most ? ahead : most);
+}
+
+int64_t now_ms(void) {
+	static _Atomic int64_t lead = INT64_MIN;
+	int64_t wall = wall_ms(); /* first: a pause before the next line must not look like a clock that is ahead */
+	return never_back(&lead, wall, clock_ms());
+}
+
+int64_t wall_of(int64_t time) { return time ? time - (now_ms() - wall_ms()) : 0; }
 
 void device_of_address(const char *name, char device[IF_NAMESIZE]) {
 	snprintf(device, IF_NAMESIZE, "%.*s", (int)strcspn(name, ":"), name);

@@ -8,14 +8,18 @@
 #include <stdint.h>
 #include <sys/socket.h>
 
-/* Wall-clock milliseconds, the core's clock. */
-int64_t now_ms(void);
+/* Milliseconds of the wall clock. */
+int64_t wall_ms(void);
 /* Milliseconds that nobody sets, of CLOCK_MONOTONIC. */
 int64_t clock_ms(void);
-
-/* Whether something is due at a time of the wall clock: that has come, or the clock was set back after `seen`, when it was
- * read last, and nobody knows by how much. */
-bool is_due(int64_t deadline, int64_t seen, int64_t now);
+/* Milliseconds of the core's clock: the wall clock, but when that is set back this one goes on, ahead of it from then. The
+ * core, asked with a time before the last one, would take its paths for alive and rest from its work until that time has
+ * come again. Any thread. */
+int64_t now_ms(void);
+/* Milliseconds of the wall clock as it is set now, of a time of the core's clock; 0, which is never, stays. */
+int64_t wall_of(int64_t time);
+/* What now_ms does, with the most that the wall clock was ahead of the other so far (INT64_MIN at first). */
+int64_t never_back(_Atomic int64_t *lead, int64_t wall, int64_t clock);
 
 /* The device of an address, which getifaddrs calls by the address's label: eth0:1 is on eth0. */
 void device_of_address(const char *name, char device[IF_NAMESIZE]);

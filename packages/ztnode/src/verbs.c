@@ -34,21 +34,23 @@ enum {
 #define ANSWERS_OF_REMOTES                                                                                                 \
 	(BIT(VERB_HELLO) | BIT(VERB_EXT_FRAME) | BIT(VERB_ECHO) | BIT(VERB_MULTICAST_GATHER) | BIT(VERB_MULTICAST_FRAME))
 
-/* The core keeps up to 10 kB of such a packet for ten minutes. So many a second of each remote; a core that is left alone
- * sends one in two minutes. */
+/* The core keeps up to 10 kB of such a packet for ten minutes. So many a second of each remote. It names its groups itself
+ * once a minute. But it answers every frame that is sent to a group of fewer than 32 members: such answers must not use up
+ * what lets it stay in its groups. */
 #define MEMBERS_PER_S 2.0
 #define MEMBERS_BURST 100.0
 #define BUDGETS 256
 static struct budget {
 	struct bucket bucket;
 	int64_t filled;
-} budgets[BUDGETS]; /* by node; some share one */
+} budgets[2][2][BUDGETS]; /* by node; some share one */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
-bool verbs_members(const unsigned char *packet, int64_t now) {
+bool verbs_members(const unsigned char *packet, enum verbs what, bool sealed, int64_t now) {
 	uint64_t node = number_at(packet + SOURCE, 5);
 	pthread_mutex_lock(&lock);
-	struct budget *budget = &budgets[(node ^ node >> 8 ^ node >> 16 ^ node >> 24 ^ node >> 32) % BUDGETS];
+	struct budget *budget =
+		&budgets[what == VERBS_ANSWER][sealed][(node ^ node >> 8 ^ node >> 16 ^ node >> 24 ^ node >> 32) % BUDGETS];
 	if (!budget->bucket.rate) budget->bucket = (struct bucket){MEMBERS_PER_S, MEMBERS_BURST, MEMBERS_BURST};
 	else bucket_fill(&budget->bucket, (double)(now - budget->filled) / 1000);
 	budget->filled = now;
@@ -73,5 +75,5 @@ enum verbs verbs_of(const unsigned char *packet, unsigned int length, bool close
 	if (verb != VERB_OK || length < ANSWER_LEAST) return VERBS_PASS;
 	unsigned int asked = packet[IN_RE_VERB];
 	if (asked > VERB_MASK || !(ANSWERS_OF_REMOTES & BIT(asked))) return VERBS_REFUSED;
-	return asked == VERB_MULTICAST_GATHER || asked == VERB_MULTICAST_FRAME ? VERBS_MEMBERS : VERBS_PASS;
+	return asked == VERB_MULTICAST_GATHER ? VERBS_MEMBERS : asked == VERB_MULTICAST_FRAME ? VERBS_ANSWER : VERBS_PASS;
 }

@@ -15,10 +15,12 @@
 /* Whether the core must take off the compression of a packet before anything can be said of it. */
 bool verbs_compressed(const unsigned char *packet, unsigned int length);
 /* What may become of a packet whose MAC is right, and which is neither encrypted nor compressed any more. `closed`: there
- * are no nodes but the configured remotes. One that names members of multicast groups needs verbs_members too. */
-enum verbs { VERBS_REFUSED, VERBS_PASS, VERBS_MEMBERS };
+ * are no nodes but the configured remotes. One that names members of multicast groups, unasked or as an answer to a frame
+ * for them, needs verbs_members too. */
+enum verbs { VERBS_REFUSED, VERBS_PASS, VERBS_MEMBERS, VERBS_ANSWER };
 enum verbs verbs_of(const unsigned char *packet, unsigned int length, bool closed);
-/* Whether its sender has not named members too often; `now` in milliseconds, of a clock that is never set. Any thread. */
-bool verbs_members(const unsigned char *packet, int64_t now);
+/* Whether its sender has not done such a thing too often; `now` in milliseconds, of a clock that is never set. What came by
+ * a trusted path, without a MAC, is counted by itself. Any thread. */
+bool verbs_members(const unsigned char *packet, enum verbs what, bool sealed, int64_t now);
 
 #endif

@@ -15,7 +15,7 @@ int main(void) {
 	struct sockaddr_storage anybody;
 	assert(parse_address("203.0.113.9/9993", '/', &anybody));
 	alarm(5);
-	ZT_Node_processWirePacket(a->core, NULL, wall(), 1, &anybody, packet, sizeof packet, NULL);
+	ZT_Node_processWirePacket(a->core, NULL, core_time(), 1, &anybody, packet, sizeof packet, NULL);
 	const unsigned char frame[40] = {0x45, 0, 0, 40};
 	send_frame(b, b->mac, a->mac, frame, sizeof frame);
 	work(ends, 100);

@@ -34,17 +34,19 @@ static void put_number(uint64_t number, int bytes) {
 	while (bytes--) packet.bytes[packet.length++] = (unsigned char)(number >> 8 * bytes);
 }
 
-static void seal(const struct end *a, const struct end *from) {
+static void seal_as(const struct end *a, const struct end *from, bool encrypt) {
 	unsigned char public_key[64], private_key[64], key[32], own[80];
 	put_identity(own, a->public);
 	memcpy(public_key, own + 6, sizeof public_key);
 	assert(identity_private_key(from->secret, private_key));
 	core_agree(private_key, public_key, key, sizeof key);
-	armor_seal(&packet, key, true, NULL);
+	armor_seal(&packet, key, encrypt, NULL);
 }
 
+static void seal(const struct end *a, const struct end *from) { seal_as(a, from, true); }
+
 static void receive(const struct end *a, const struct end *from, const void *bytes, unsigned int length) {
-	ZT_Node_processWirePacket(a->core, NULL, wall(), 1, &from->address, bytes, length, NULL);
+	ZT_Node_processWirePacket(a->core, NULL, core_time(), 1, &from->address, bytes, length, NULL);
 }
 
 static void receive_whole(const struct end *a, const struct end *from) { receive(a, from, packet.bytes, packet.length); }

@@ -31,7 +31,7 @@ static size_t one(struct gate *gate, const uint8_t *data, size_t size, int64_t *
 	address->sin6_family = data[0] & 1 ? AF_INET6 : AF_INET;
 	address->sin6_port = (in_port_t)(data[1] << 8 | data[2]);
 	if (data[0] & 2) gate_know(gate, &from, 1);
-	*now += (int8_t)data[3] * 10;
+	*now += data[3] * 10;
 	unsigned char *packet = malloc(length ? length : 1); /* so that a read beyond its end is seen */
 	if (!packet) abort();
 	memcpy(packet, data + 6, length);

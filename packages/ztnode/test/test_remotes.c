@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #define SELF 0x1111111111
 #define REMOTE 0x2222222222
@@ -64,7 +65,10 @@ static void a_home_says_who_they_are(void) {
 	snprintf(path, sizeof path, "%s/moons.d/7a746d2222222222.moon", home);
 	make(record, 127, 0x7a746dULL << 40 | REMOTE, REMOTE);
 	assert(write_file(path, record, SIZE, 0644) && remotes_read(home, SELF, remotes, 2) == 1 && remotes[0].node == REMOTE);
-	assert(remotes_read(home, SELF, remotes, 0) == -1);
+	assert(remotes_read(home, SELF, remotes, 0) == 0); /* no room: left out, and the link stays closed */
+	snprintf(path, sizeof path, "%s/moons.d/7a746d3333333333.moon", home);
+	assert(write_file(path, "", 0, 0644) && remotes_read(home, SELF, remotes, 2) == 1); /* the disk was full */
+	assert(unlink(path) == 0 && mkdir(path, 0700) == 0 && remotes_read(home, SELF, remotes, 2) == 1); /* a read error */
 	snprintf(path, sizeof path, "%s/moons.d/0000000000000001.moon", home); /* somebody's own choice: then it is open */
 	make(record, 127, 1, REMOTE);
 	assert(write_file(path, record, SIZE, 0644) && remotes_read(home, SELF, remotes, 2) == -1);

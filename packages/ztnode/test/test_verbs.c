@@ -46,12 +46,14 @@ static void test_answers(void) {
 	assert(!verbs_compressed(packet, sizeof packet));
 }
 
-static unsigned int taken(unsigned char node, int64_t now) {
+static unsigned int taken_of(unsigned char node, enum verbs what, bool sealed, int64_t now) {
 	unsigned char packet[LENGTH] = {[17] = node};
 	unsigned int count = 0;
-	for (int i = 0; i < 1000; i++) count += verbs_members(packet, now);
+	for (int i = 0; i < 1000; i++) count += verbs_members(packet, what, sealed, now);
 	return count;
 }
+
+static unsigned int taken(unsigned char node, int64_t now) { return taken_of(node, VERBS_MEMBERS, true, now); }
 
 static void test_members_of_groups(void) {
 	unsigned int burst = taken(1, 1000);
@@ -63,10 +65,21 @@ static void test_members_of_groups(void) {
 	assert(taken(1, 1000 + 600000) == burst);
 }
 
+/* A remote answers each frame for a group; what anybody sends by a trusted path is without proof of who sent it. */
+static void test_one_kind_leaves_the_others_theirs(void) {
+	assert(of(OK, 0x0e, true) == VERBS_ANSWER);
+	for (int64_t now = 2000000; now < 2100000; now += 1000) {
+		taken_of(3, VERBS_ANSWER, true, now), taken_of(3, VERBS_MEMBERS, false, now);
+		unsigned char like[LENGTH] = {[17] = 3};
+		assert(verbs_members(like, VERBS_MEMBERS, true, now));
+	}
+}
+
 int main(void) {
 	test_what_remotes_may();
 	test_answers();
 	test_members_of_groups();
+	test_one_kind_leaves_the_others_theirs();
 	puts("test_verbs: ok");
 	return 0;
 }

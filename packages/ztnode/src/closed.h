@@ -1,0 +1,20 @@
+/* What is put in the place of two functions of the core that a link without a controller is better off without (closed.c).
+ */
+#ifndef ZTNODE_CLOSED_H
+#define ZTNODE_CLOSED_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define CORE_IAM "_ZN8ZeroTier13SelfAwareness3iamEPvRKNS_7AddressElRKNS_11InetAddressES7_bl"
+#define CORE_ADD_CERTIFICATE "_ZN8ZeroTier7Network13addCredentialEPvRKNS_23CertificateOfMembershipE"
+
+/* Whether the core's own functions are there; else no node may be started. */
+bool closed_works(void);
+
+/* SelfAwareness::iam and Network::addCredential, exported under their names. */
+void closed_iam(void *own, void *thread, const void *reporter, int64_t socket, const void *from, const void *surface,
+                bool trusted, int64_t now) __asm__(CORE_IAM);
+int closed_add_certificate(void *network, void *thread, const void *certificate) __asm__(CORE_ADD_CERTIFICATE);
+
+#endif

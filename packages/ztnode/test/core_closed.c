@@ -1,0 +1,150 @@
+/* What else a hostile remote may try, and who has no key at all, with real cores: on a link whose gate is open each has its
+ * effect, on a closed one none.
+ *
+ * The remote is the root of a moon. It names other addresses of this node in turns, which makes paths to others dead, and
+ * sends frames with certificates of nodes that it makes up, which the core keeps. Without a key, a packet says that it came
+ * by a trusted path of number 0. */
+#include "forge.h"
+
+#include "closed.h"
+
+#include <malloc.h>
+
+enum { VERB_HELLO = 1, VERB_FRAME = 6, VERB_EXT_FRAME, VERB_GATHER = 13, MTU = 1400, CERTIFICATES = 2000, HELLOS = 200 };
+
+/* -- certificates */
+
+static void put_certificate(uint64_t node) {
+	put_number(1, 1), put_number(3, 2);
+	put_number(0, 8), put_number(1, 8), put_number(0, 8);
+	put_number(1, 8), put_number(NETWORK, 8), put_number(0, 8);
+	put_number(2, 8), put_number(node, 8), put_number(0, 8);
+	put_number(0, 5);
+}
+
+static size_t certificates(struct end *a, const struct end *from) {
+	size_t before = mallinfo2().uordblks;
+	for (uint64_t i = 0; i < CERTIFICATES; i++) {
+		begin(a, from, 0, VERB_EXT_FRAME);
+		put_number(NETWORK, 8), put_number(1, 1), put_certificate(0x1000000000 + 7 * i);
+		put_number(0, 6), put_number(0, 6), put_number(0x0800, 2), put_number(0, 4);
+		seal(a, from), receive_whole(a, from);
+		begin(a, from, 0, VERB_GATHER);
+		put_number(NETWORK, 8), put_number(1, 1), put_number(1, 6), put_number(0, 4), put_number(0, 4);
+		put_certificate(0x2000000000 + 7 * i);
+		seal(a, from), receive_whole(a, from);
+	}
+	size_t after = mallinfo2().uordblks;
+	return after > before ? after - before : 0;
+}
+
+/* -- addresses of ours */
+
+static void hello(struct end *a, const struct end *from, unsigned int seen_at) {
+	static uint64_t time = 1700000000000;
+	begin(a, from, 0, VERB_HELLO);
+	put_number(10, 1), put_number(1, 1), put_number(8, 1), put_number(4, 2), put_number(++time, 8);
+	packet.length += (unsigned int)put_identity(packet.bytes + packet.length, from->public);
+	put_number(4, 1), put_number(0xcb007100 + seen_at, 4), put_number(9993, 2), put_number(1, 8), put_number(1, 8);
+	seal_as(a, from, false);
+	receive_whole(a, from);
+}
+
+static bool has_path(struct end *a, const struct end *b) {
+	struct core_peers *list = ZT_Node_peers(a->core);
+	bool found = false;
+	for (unsigned long i = 0; i < list->count; i++) {
+		char text[11];
+		snprintf(text, sizeof text, "%010llx", (unsigned long long)list->peers[i].address);
+		if (strncmp(text, b->public, 10) != 0) continue;
+		for (unsigned int k = 0; k < list->peers[i].path_count; k++) found |= list->peers[i].paths[k].preferred;
+	}
+	ZT_Node_freeQueryResult(a->core, list);
+	return found;
+}
+
+/* In how many looks after a HELLO there is a path to the other end. */
+static int looks_with_a_path(struct end *ends, const struct end *from) {
+	int found = 0;
+	hello(&ends[0], from, 1);
+	for (unsigned int i = 0; i < HELLOS; i++) {
+		hello(&ends[0], from, 2 + i % 2);
+		work(ends, 2); /* the other end answers what was sent for it */
+		found += has_path(&ends[0], &ends[1]);
+	}
+	return found;
+}
+
+/* -- no key */
+
+static int without_a_key(struct end *a, const struct end *b, uint64_t path) {
+	a->frames = 0;
+	begin(a, b, 2 << 3, VERB_FRAME);
+	for (int i = 0; i < 8; i++) packet.bytes[19 + i] = (unsigned char)(path >> 8 * (7 - i));
+	put_number(NETWORK, 8), put_number(0x0800, 2), put_number(0x4500002800000000, 8);
+	for (int i = 0; i < 4; i++) put_number(0, 8);
+	receive_whole(a, b);
+	return a->frames;
+}
+
+static void have_physical(struct end *a, uint64_t path) {
+	struct sockaddr_storage network;
+	assert(parse_address("198.51.100.0/24", '/', &network)); /* the port holds the length; that of the ends' addresses */
+	struct core_path_config config = {path, 1400};
+	ZT_Node_setPhysicalPathConfiguration(a->core, &network, &config);
+}
+
+static void like(struct end *a, const struct end *from) {
+	static uint64_t group;
+	begin(a, from, 2 << 3, 9);
+	packet.bytes[26] = 7; /* the number of the path */
+	while (packet.length < 1400) put_number(NETWORK, 8), put_number(++group, 6), put_number(0, 4);
+	receive_whole(a, from);
+}
+
+int main(void) {
+	static struct end ends[2], remote;
+	struct end *a = &ends[0], *b = &ends[1];
+	assert(decode_works() && closed_works());
+	make_stranger(&remote);
+	pair_begin(ends);
+	for (int closed = 0; closed < 2; closed++) {
+		if (closed) decode_close();
+		for (struct end *end = ends; end < ends + 2; end++) {
+			if (end->core) ZT_Node_delete(end->core);
+			end->deadline = 0;
+			start(end);
+			configure(end, true, MTU);
+		}
+		make_moon(a, &remote);
+		ZT_Node_orbit(a->core, NULL, MOON, 0);
+		work(ends, 1500);
+		bool there = has_path(a, b);
+		assert(there);
+		int paths = looks_with_a_path(ends, &remote);
+		size_t bytes = certificates(a, &remote);
+		printf("core_closed: %s: a path in %d of %d looks, %zu kB of certificates\n", closed ? "closed" : "open", paths,
+		       HELLOS, bytes >> 10);
+		assert(closed ? paths == HELLOS : paths < HELLOS / 2);
+		assert(closed ? bytes < 300 << 10 : bytes > 1500 << 10);
+		/* at any gate */
+		int of_none = without_a_key(a, b, 0) + without_a_key(a, b, 7);
+		have_physical(a, 0);
+		int of_mtu = without_a_key(a, b, 0);
+		have_physical(a, 7);
+		int of_seven = without_a_key(a, b, 7), of_eight = without_a_key(a, b, 8);
+		assert(of_none == 0 && of_mtu == 0 && of_seven == 1 && of_eight == 0); /* what was configured works */
+		size_t before = mallinfo2().uordblks;
+		for (int i = 0; i < 500; i++) like(a, b);
+		size_t groups = mallinfo2().uordblks - before;
+		printf("core_closed: %zu kB of groups by a trusted path\n", groups >> 10);
+		assert(closed ? groups < 2 << 20 : groups > 3 << 20);
+		const unsigned char frame[40] = {0x45, 0, 0, 40};
+		a->frames = 0;
+		send_frame(b, b->mac, a->mac, frame, sizeof frame);
+		work(ends, 100);
+		assert(a->frames == 1); /* and it goes on */
+	}
+	pair_end(ends);
+	return 0;
+}
