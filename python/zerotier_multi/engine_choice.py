@@ -52,6 +52,11 @@ def follows_addresses(program: str) -> bool:
     return PurePath(program).name in FOLLOW_ADDRESSES
 
 
+def checks_trusted_paths(program: str) -> bool:
+    """Whether an engine, given by its path, takes no packet for authentic that names a trusted path which nobody configured."""
+    return PurePath(program).name == ZTNODE
+
+
 def has_socket(program: str) -> bool:
     """Whether an engine, given by its path, can do without TCP."""
     return PurePath(program).name in HAVE_SOCKET

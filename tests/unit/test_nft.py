@@ -117,8 +117,8 @@ def test_without_nft_one_sentence_tells_it_and_nothing_is_tried_all_the_time() -
     table = Table(("/nonexistent/nft",))
     assert table.hold("", 0.0) == ([], [])
     problem = (
-        "the MSS of forwarded TCP connections is not adjusted, and packets from bundles with source addresses of this "
-        "router are accepted (nft is not installed; install nftables)"
+        "the MSS of forwarded TCP connections is not adjusted, and packets with forged source addresses are accepted "
+        "(nft is not installed; install nftables)"
     )
     assert table.hold(WANTED, 1.0) == ([problem], [])
     begin = time.monotonic()

@@ -15,7 +15,7 @@ from zerotier_multi.netlink.state import KernelState
 from zerotier_multi.pathd.kernel.actions import Action, actions
 from zerotier_multi.pathd.kernel.desired import Desired, Share, desired_state, group_id
 from zerotier_multi.pathd.kernel.sysctls import mute_notes, router_wide
-from zerotier_multi.pathd.nftables import forwarding, mirror, mss, spoofed, table
+from zerotier_multi.pathd.nftables import forwarding, mirror, mss, spoofed, table, unsealed
 from zerotier_multi.pathd.probe.prober import Target
 from zerotier_multi.pathd.probe.targets import targets
 from zerotier_multi.pathd.routing import full_tunnel, uplinks
@@ -136,7 +136,10 @@ def decide(seen: Inputs) -> Decision:
         tuple(actions(want, have, seen.unread)),
         {**router_wide(plans), **uplinks.loose(used, seen.rp_filters, rp_filter)},
         table.script(
-            mss.chains(plans, want.devices), spoofed.chains(plans, have.local, have.links.values()), forwarding.chains(plans)
+            mss.chains(plans, want.devices),
+            spoofed.chains(plans, have.local, have.links.values()),
+            forwarding.chains(plans),
+            unsealed.chains(plans),
         ),
         mirror.table(plans, have.links),
         frozenset(name for name, link in have.links.items() if link.table is not None),

@@ -1,6 +1,6 @@
 """A table of nftables that is ours: kept as it is wanted, whatever others do to it.
 
-There are two: what stands in that of all packets is said by :mod:`mss`, :mod:`spoofed` and :mod:`forwarding`, in that
+There are two: what stands in that of all packets is said by :mod:`mss`, :mod:`spoofed`, :mod:`unsealed` and :mod:`forwarding`, in that
 of devices by :mod:`mirror`.
 """
 
@@ -17,7 +17,7 @@ LOOK = 60.0  # seconds after which nft is tried again where it has failed, and t
 TIMEOUT = 10.0  # seconds that nft may take
 _GROUP_NFTABLES = 7  # NFNLGRP_NFTABLES (linux/netfilter/nfnetlink.h)
 
-MISSING = "the MSS of forwarded TCP connections is not adjusted, and packets from bundles with source addresses of this router are accepted"
+MISSING = "the MSS of forwarded TCP connections is not adjusted, and packets with forged source addresses are accepted"
 
 
 class Table:
