@@ -14,6 +14,7 @@ from pathlib import Path
 from zerotier_multi.cpu import Cpu, Topology, parse_cpu_list, split_classes
 from zerotier_multi.engine_choice import MINIMUM_VERSION
 
+_PATIENCE = 60.0  # seconds for a program to start: at boot all read the disk at once
 ENGINE_PATH = "/usr/sbin:/usr/bin:/usr/local/sbin:/usr/local/bin:/sbin:/bin"
 
 
@@ -60,6 +61,26 @@ def own_topology() -> Topology:
     return read_topology(allowed=os.sched_getaffinity(0))
 
 
+def isolated_cpus(sysfs: Path = Path("/sys")) -> tuple[int, ...]:
+    """Online CPUs that run only what is pinned to them (``isolcpus=``), as far as this process may pin something there.
+
+    init, and all that it starts, is kept off them, so that they are not in :func:`own_topology`.
+    """
+    cpus = sysfs / "devices/system/cpu"
+    isolated, online = (set(parse_cpu_list(text)) if (text := _text(cpus / name)) else set() for name in ("isolated", "online"))
+    return tuple(cpu for cpu in sorted(isolated & online) if _may_use(cpu))
+
+
+def _may_use(cpu: int) -> bool:
+    before = os.sched_getaffinity(0)
+    try:
+        os.sched_setaffinity(0, {cpu})
+    except OSError:  # a container that was not given it
+        return False
+    os.sched_setaffinity(0, before)
+    return True
+
+
 def find_engines(path: str = ENGINE_PATH) -> dict[str, str]:
     """Installed engines that are recent enough: name -> absolute path."""
     found = {}
@@ -71,9 +92,11 @@ def find_engines(path: str = ENGINE_PATH) -> dict[str, str]:
 
 
 def engine_version(program: str) -> tuple[int, ...]:
-    """Version that an engine reports with ``-v``; (0,) for a program that does not answer as one."""
+    """Version that an engine reports with ``-v``; (0,) for a program that does not answer as one within a minute."""
     try:
-        answer = subprocess.run([program, "-v"], capture_output=True, text=True, timeout=5, stdin=subprocess.DEVNULL, check=False)
+        answer = subprocess.run(
+            [program, "-v"], capture_output=True, text=True, timeout=_PATIENCE, stdin=subprocess.DEVNULL, check=False
+        )
     except (OSError, subprocess.TimeoutExpired):
         return (0,)
     match = re.fullmatch(r"(\d+)\.(\d+)\.(\d+)\S*", answer.stdout.strip())

@@ -36,6 +36,7 @@ class BoxFacts:
     planet_fault: str | None = None  # why they cannot be used
     moons: Mapping[str, bytes] = field(default_factory=dict)  # by what is configured
     moon_faults: Mapping[str, str] = field(default_factory=dict)
+    isolated: tuple[int, ...] = ()  # CPUs that run only what is pinned to them, and are not in the topology
     zerotier_one: tuple[int, ...] = ()  # its version, where a setting needs a certain one
 
 
@@ -47,7 +48,7 @@ def check_on_box(bundle: Bundle, facts: BoxFacts) -> list[Problem]:
     problems = [
         *_worlds(bundle, facts),
         *engine_problems(bundle, facts.engines, facts.own_addresses),
-        *_cpus(bundle, facts.topology),
+        *_cpus(bundle, facts),
         *uplinks.problems_on_box(bundle, numbers, facts.devices),
     ]
     if not facts.has_tun:
@@ -136,8 +137,8 @@ def _worlds(bundle: Bundle, facts: BoxFacts) -> Iterable[Problem]:
                 yield Problem(where, f"has the same world ID as moon {shown(other)}; delete one of them")
 
 
-def _cpus(bundle: Bundle, topology: Topology) -> Iterable[Problem]:
-    online = {cpu.number for cpu in topology}
+def _cpus(bundle: Bundle, facts: BoxFacts) -> Iterable[Problem]:
+    online = {cpu.number for cpu in facts.topology} | set(facts.isolated)
     wanted = [(f"{bundle.path} instance {k} cpu", o.cpus) for k, o in sorted(bundle.overrides.items()) if o.cpus]
     if isinstance(bundle.affinity, tuple):
         wanted.insert(0, (f"{bundle.path} cpu affinity", bundle.affinity))

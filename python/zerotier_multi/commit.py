@@ -15,7 +15,7 @@ from enum import Enum
 from pathlib import Path
 from typing import Any
 
-from zerotier_multi import box, names, restarts, systemd, turn, usage
+from zerotier_multi import box, dependents, names, restarts, systemd, turn, usage
 from zerotier_multi.box_checks import check_on_box, warnings
 from zerotier_multi.bundle import Bundle
 from zerotier_multi.bundle_parser import parse_bundle
@@ -27,7 +27,7 @@ from zerotier_multi.errors import ConfigProblems, plain, refuse_if_any
 from zerotier_multi.facts import device_addresses, read_facts
 from zerotier_multi.files import write_atomic
 from zerotier_multi.homefiles import HomeFiles
-from zerotier_multi.homes import keep_secrets, make_home, own_identity, sync_home, token_renewals
+from zerotier_multi.homes import HomeBefore, keep_secrets, make_home, own_identity, sync_home, token_renewals
 from zerotier_multi.hosts import current_files, read_hosts
 from zerotier_multi.identity import SecretIdentity
 from zerotier_multi.pathd.control import PathdError, ask
@@ -64,6 +64,7 @@ class Keep(Enum):
 
 
 _turn = turn.Turn()  # from generate() to the end of apply(), which a conf script calls one after the other
+_before: list[HomeBefore] = []  # from there to the first process that apply() touches: a commit that is refused changes nothing
 
 
 @dataclass(frozen=True)
@@ -82,15 +83,19 @@ class Change:
     settings: Mapping[str, str] = field(default_factory=dict)  # below /proc/sys, as the rest of the configuration wants them
 
 
-def check(name: str, bundles: Mapping[str, Mapping[str, Any]], layer4: Iterable[str] = ()) -> Change:
+def check(
+    name: str, bundles: Mapping[str, Mapping[str, Any]], layer4: Iterable[str] = (), elsewhere: dependents.Sections | None = None
+) -> Change:
     """Check what is configured below ``interfaces zerotier`` as far as it concerns bundle ``name``.
 
     ``bundles`` is the whole proposed configuration of all bundles; a bundle that is not in it is deleted. ``layer4`` names the
-    families (``ip``, ``ipv6``) with ``system ip multipath layer4-hashing``. Reads only. Raises :class:`ConfigProblems`.
+    families (``ip``, ``ipv6``) with ``system ip multipath layer4-hashing``; ``elsewhere`` has other parts of the configuration
+    that may name devices of the bundle. Reads only. Raises :class:`ConfigProblems`.
     """
     settings = {HASH_POLICY_OF[family]: str(HASH_POLICY["layer4"]) for family in layer4}
+    elsewhere = elsewhere or {}
     if name not in bundles:
-        return Change(name, None, settings=settings)
+        return Change(name, None, tuple(dependents.warnings(name, (), elsewhere)), settings=settings)
     bundle = parse_bundle(name, bundles[name])
     others = {other: _parse_other(other, tree) for other, tree in bundles.items() if other != name}
     known = [b for b in others.values() if b is not None]
@@ -107,7 +112,9 @@ def check(name: str, bundles: Mapping[str, Mapping[str, Any]], layer4: Iterable[
     secrets = {i.number: own for i in plan.instances if (own := bundle.override(i.number).identity)}
     api_key = bundle.controller.api_key if bundle.controller and plan.controller else None
     leaving = tuple(standing.bundle for standing in published_plans() if standing.bundle not in bundles)
-    return Change(name, plan, tuple(plain(text) for text in warnings(bundle, facts)), secrets, api_key, leaving, settings)
+    devices = (name, *(device for instance in plan.instances for device in instance.devices))
+    told = [*warnings(bundle, facts), *dependents.warnings(name, devices, elsewhere)]
+    return Change(name, plan, tuple(map(plain, told)), secrets, api_key, leaving, settings)
 
 
 def _parse_other(name: str, tree: Mapping[str, Any]) -> Bundle | None:
@@ -127,6 +134,7 @@ def generate(change: Change) -> None:
         _take_turn(change.bundle)
         _generate(change)
     except BaseException:
+        _restore_homes()
         _turn.end()
         raise
 
@@ -140,6 +148,7 @@ def apply(change: Change) -> list[str]:
         _take_turn(change.bundle)
         return _apply(change)
     finally:
+        _before.clear()
         _turn.end()
 
 
@@ -191,10 +200,18 @@ def _take_turn(bundle: str) -> None:
         )
 
 
+def _restore_homes() -> None:
+    for home in _before:
+        home.restore()
+    _before.clear()
+
+
 def _generate(change: Change) -> None:
+    _before.clear()
     if change.plan is None:
         return
     try:
+        _before.extend(HomeBefore(Path(instance.home)) for instance in change.plan.instances)
         _refuse_twins(change)
         for instance in change.plan.instances:
             make_home(Path(instance.home))
@@ -204,8 +221,10 @@ def _generate(change: Change) -> None:
         if change.plan.controller_free and change.plan.instances:
             lacking = [Path(i.home) for i in change.plan.instances if own_identity(Path(i.home)) is None]
             generate_identities(change.plan.instances[0].engine, lacking)
-        for instance in change.plan.instances:
-            sync_home(Path(instance.home), _files(change.plan, instance))
+        for instance, before in zip(change.plan.instances, _before, strict=True):
+            files = _files(change.plan, instance)
+            before.remember(files)
+            sync_home(Path(instance.home), files)
     except OSError as error:
         raise CommitError(_disk(change.bundle, error)) from None
     except IdentityError as error:
@@ -241,25 +260,33 @@ def _files(plan: Plan, instance: InstancePlan) -> HomeFiles:
 def _apply(change: Change) -> list[str]:
     instances = change.plan.instances if change.plan else ()
     units = {i.unit: i for i in instances}
+    untouched, published = True, None
     try:
+        published = _Published(change.bundle)
         gone = [unit for unit in systemd.loaded_instances(change.bundle) if unit not in units]
         _drain(change.bundle, gone)
         problems = _follow(change)
         if gone:
+            untouched = False
             systemd.stop(*gone)
             systemd.systemctl("reset-failed", *gone, check=False)
         states = systemd.unit_states(list(units))
         problems += _keep_secrets(instances, states)
         digests = {i.unit: _digest(change.plan, i) for i in instances} if change.plan else {}
-        systemd.apply_dropins({i.unit: dropin(i, digests[i.unit]) for i in instances}, gone)
+        outdated = any(state.outdated for state in states.values())
+        systemd.apply_dropins({i.unit: dropin(i, digests[i.unit]) for i in instances}, gone, outdated)
+        untouched = False
         _start(change.bundle, units, states, digests)
         _await_devices(instances)
         if not published_plans() and not problems:  # it still has something to take away
             systemd.stop(names.PATHD_UNIT)
-    except OSError as error:
-        raise CommitError(_disk(change.bundle, error)) from None
-    except (systemd.SystemdError, PathdError) as error:
-        raise CommitError(f"interfaces zerotier {change.bundle}: {error}") from None
+    except (OSError, systemd.SystemdError, PathdError) as error:
+        # What VyOS refuses is not configured: after ``exit discard`` no commit of this bundle would take a new plan away.
+        if untouched and published:
+            _restore_homes()
+            published.restore()
+        told = _disk(change.bundle, error) if isinstance(error, OSError) else f"interfaces zerotier {change.bundle}: {error}"
+        raise CommitError(told) from None
     return problems
 
 
@@ -290,28 +317,33 @@ def _drain(bundle: str, units: Collection[str]) -> None:
 
 
 def _follow(change: Change) -> list[str]:
-    """Publish the plan and have zerotier-pathd follow it. If it cannot, what was published before comes back.
+    """Publish the plan and have zerotier-pathd follow it; what it cannot do yet."""
+    _publish(change)
+    systemd.systemctl("start", names.PATHD_UNIT)
+    return _sync(change.settings)
 
-    No process was touched then, and what VyOS refuses is not configured: after ``exit discard`` no commit of this bundle
-    would take a new plan away.
-    """
-    path = names.plan_file(change.bundle)
-    before = path.read_bytes() if path.exists() else None
-    key = names.controller_key(change.bundle)
-    key_before = key.read_text("ascii") if key.exists() else None
-    try:
-        _publish(change)
-        systemd.systemctl("start", names.PATHD_UNIT)
-        return _sync(change.settings)
-    except (systemd.SystemdError, PathdError):
-        if before is None:
-            path.unlink(missing_ok=True)
-        else:
-            write_atomic(path, before)
-        _publish_key(change.bundle, key_before)
-        # One that is only late may have read it already.
+
+class _Published:
+    """What of a bundle is published, as it stands now. Raises OSError."""
+
+    def __init__(self, bundle: str) -> None:
+        self._bundle = bundle
+        path, key = names.plan_file(bundle), names.controller_key(bundle)
+        self._plan = path.read_bytes() if path.exists() else None
+        self._key = key.read_text("ascii") if key.exists() else None
+
+    def restore(self) -> None:
+        """Bring it back, as far as the disk lets it, and have zerotier-pathd follow it."""
+        path = names.plan_file(self._bundle)
+        with suppress(OSError):
+            if self._plan is None:
+                path.unlink(missing_ok=True)
+            else:
+                write_atomic(path, self._plan)
+        with suppress(OSError):
+            _publish_key(self._bundle, self._key)
+        # One that is only late may have read the new one already.
         systemd.systemctl("kill", "--kill-whom=main", "--signal=HUP", names.PATHD_UNIT, check=False)
-        raise
 
 
 def _publish_key(bundle: str, key: str | Keep | None) -> None:

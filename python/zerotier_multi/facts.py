@@ -38,6 +38,7 @@ def read_facts(bundle: Bundle, topology: Topology, others: Mapping[str, Bundle |
     engines = box.find_engines()
     return BoxFacts(
         topology=topology,
+        isolated=box.isolated_cpus(),
         engines=engines,
         has_tun=box.has_tun(),
         vrfs=_vrfs(),

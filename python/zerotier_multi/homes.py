@@ -6,6 +6,7 @@ import os
 import stat
 import tempfile
 from collections.abc import Collection, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -93,8 +94,9 @@ def keep_secrets(home: Path, running: bool) -> list[str]:
         if fault is None:
             continue
         if name == token.name:
-            path.unlink()
             renewals = (renewals or 0) + 1
+            _write_renewals(home, renewals)  # before the token goes: without it nothing asks for a restart
+            path.unlink()
             told.append(f"{path} {fault}, so the instance gets a new token")
         else:
             os.chown(path, 0, 0, follow_symlinks=False)
@@ -106,8 +108,12 @@ def keep_secrets(home: Path, running: bool) -> list[str]:
         token.unlink(missing_ok=True)
         renewals = 0
     if renewals is not None:
-        write_atomic(home / RENEWED, f"{renewals}\n".encode(), 0o600)
+        _write_renewals(home, renewals)
     return told
+
+
+def _write_renewals(home: Path, count: int) -> None:
+    write_atomic(home / RENEWED, f"{count}\n".encode(), 0o600)
 
 
 def _open_to_others(path: Path) -> str | None:
@@ -159,6 +165,36 @@ def sync_home(home: Path, wanted: HomeFiles) -> HomeChange:
             write_atomic(home / name, content, 0o600)
             written.append(name)
     return HomeChange(tuple(written), tuple(str(path.relative_to(home)) for path in removed))
+
+
+class HomeBefore:
+    """What :func:`sync_home` may change in a home, as it stands now. Raises OSError."""
+
+    def __init__(self, home: Path) -> None:
+        self._home, self._identity = home, _secret(home)
+        self._files: dict[Path, bytes | None] = {}
+
+    def remember(self, wanted: HomeFiles) -> None:
+        """The files that :func:`sync_home` is about to write or remove."""
+        paths = {*(self._home / name for name in (*wanted.have, *wanted.create)), *_candidates(self._home)}
+        self._files = {path: path.read_bytes() if path.exists() else None for path in paths}
+
+    def restore(self) -> None:
+        """Bring them back; as far as the disk lets it, which is why they may be wrong, and as long as the node is the same."""
+        with suppress(OSError):
+            if _secret(self._home) != self._identity:
+                return
+        for path, content in self._files.items():
+            with suppress(OSError):
+                if content is None:
+                    path.unlink(missing_ok=True)
+                else:
+                    write_atomic(path, content, 0o600)
+
+
+def _secret(home: Path) -> bytes | None:
+    path = home / "identity.secret"
+    return path.read_bytes() if path.exists() else None
 
 
 def configured_files(home: Path) -> Mapping[str, str]:

@@ -19,7 +19,7 @@ class SystemdError(RuntimeError):
     """systemctl refused; the text is its own first line."""
 
 
-_PROPERTIES = "Id,ActiveState,MainPID,NRestarts,ActiveEnterTimestampMonotonic,MemoryCurrent,Result,ExecMainStatus"
+_PROPERTIES = "Id,NeedDaemonReload,ActiveState,MainPID,NRestarts,ActiveEnterTimestampMonotonic,MemoryCurrent,Result,ExecMainStatus"
 
 
 @dataclass(frozen=True)
@@ -33,6 +33,7 @@ class UnitState:
     cgroup_memory: int | None = None  # bytes
     result: str = ""  # systemd's word for how it ended last: success, exit-code, signal, oom-kill …
     exit_status: int = 0  # exit code, or the signal's number
+    outdated: bool = False  # its files have changed since systemd read them
 
     @property
     def running(self) -> bool:
@@ -102,6 +103,7 @@ def parse_unit(block: str, now: float) -> UnitState:
         cgroup_memory=memory if 0 < memory < 1 << 60 else None,
         result=values.get("Result", ""),
         exit_status=_number(values.get("ExecMainStatus")),
+        outdated=values.get("NeedDaemonReload") == "yes",
     )
 
 
@@ -183,8 +185,10 @@ def repin(pid: int, cpus: Sequence[int], everywhere: Sequence[int], proc: Path =
     return changed
 
 
-def apply_dropins(wanted: Mapping[str, str], gone: Sequence[str]) -> bool:
+def apply_dropins(wanted: Mapping[str, str], gone: Sequence[str], outdated: bool = False) -> bool:
     """Write and remove drop-ins; returns True only when one changed. Raises OSError and :class:`SystemdError`.
+
+    ``outdated``: systemd has not read what was written before, as after a commit that was killed, or a reload that failed.
 
     A drop-in of somebody else (``systemctl edit --runtime``) stays. A reload takes systemd a quarter of a second and more,
     so it is done only for a unit that is loaded: of any other, systemd reads the drop-ins when it loads it (systemd 252:
@@ -203,7 +207,7 @@ def apply_dropins(wanted: Mapping[str, str], gone: Sequence[str]) -> bool:
             if not any(directory.iterdir()):
                 directory.rmdir()
             changed.append(unit)
-    if changed and _loaded(changed):
+    if outdated or (changed and _loaded(changed)):
         systemctl("daemon-reload")
     return bool(changed)
 

@@ -7,7 +7,7 @@ import sys
 from vyos import ConfigError
 from vyos.base import Warning
 from vyos.config import Config
-from zerotier_multi import commit
+from zerotier_multi import commit, dependents
 
 base = ['interfaces', 'zerotier']
 
@@ -17,12 +17,15 @@ def get_config(config=None):
     bundles = conf.get_config_dict(base, get_first_key=True, no_tag_node_value_mangle=True, with_recursive_defaults=True)
     multipath = {family: conf.get_config_dict(['system', family, 'multipath'], get_first_key=True) for family in ('ip', 'ipv6')}
     layer4 = [family for family, tree in multipath.items() if 'layer4-hashing' in tree]
-    return {'ifname': os.environ['VYOS_TAGNODE_VALUE'], 'bundles': bundles, 'layer4': layer4}
+    elsewhere = {
+        path: conf.get_config_dict(list(path), get_first_key=True, no_tag_node_value_mangle=True) for path in dependents.SECTIONS
+    }
+    return {'ifname': os.environ['VYOS_TAGNODE_VALUE'], 'bundles': bundles, 'layer4': layer4, 'elsewhere': elsewhere}
 
 
 def verify(zerotier):
     try:
-        zerotier['change'] = commit.check(zerotier['ifname'], zerotier['bundles'], zerotier['layer4'])
+        zerotier['change'] = commit.check(zerotier['ifname'], zerotier['bundles'], zerotier['layer4'], zerotier['elsewhere'])
     except commit.ConfigProblems as problems:
         raise ConfigError(str(problems))
     for text in zerotier['change'].warnings:

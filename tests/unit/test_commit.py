@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import errno
 import runpy
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tests.configuration import ROOT
+from tests.configuration import EXAMPLE, ROOT, bundle
 from tests.unit.op_box import PLAN
 from zerotier_multi import commit, names, systemd
+from zerotier_multi.cpu import Cpu
+from zerotier_multi.homefiles import HomeFiles
 from zerotier_multi.pathd.control import PathdError
 from zerotier_multi.pathd.kernel.sysctls import HASH_POLICIES
 from zerotier_multi.plan import Plan, to_json
+from zerotier_multi.planner import make_plan
 
 SILENT = "zerotier-pathd does not answer (TimeoutError); see: journalctl -u zerotier-pathd.service"
 
@@ -108,3 +113,90 @@ def test_the_daemon_is_told_of_the_hash_policy_of_the_router(
     script["generate"](config)
     script["apply"](config)
     assert asked == [{"op": "sync", "settings": settings}]
+
+
+OTHER = make_plan(
+    bundle(f"{EXAMPLE}network-config 192.0.2.0/24 trusted-path 7\n"), tuple(Cpu(n, n) for n in range(4)), "/usr/sbin/ztnode"
+)
+
+
+@pytest.fixture
+def files(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[], dict[str, bytes]]:
+    """A router that runs :data:`PLAN`: what is in its homes, by their place."""
+    monkeypatch.setattr(names, "HOME_ROOT", tmp_path / "config")
+    monkeypatch.setattr(names, "RUN_DIR", tmp_path / "run")
+    monkeypatch.setattr(commit, "read_hosts", dict)
+
+    commit._generate(change(PLAN))
+    commit._publish(change(PLAN))
+    commit._before.clear()
+    return lambda: {
+        str(p.relative_to(tmp_path)): p.read_bytes() for p in tmp_path.rglob("*") if p.is_file() and p.suffix != ".lock"
+    }
+
+
+def change(plan: Plan) -> commit.Change:
+    """To this plan, with the homes of the test."""
+    return commit.Change(
+        "zt0", replace(plan, instances=tuple(replace(i, home=str(names.home("zt0", i.number))) for i in plan.instances))
+    )
+
+
+def test_homes_are_as_before_where_the_disk_is_full(files: Callable[[], dict[str, bytes]], monkeypatch: pytest.MonkeyPatch) -> None:
+    """What runs reads its local.conf again by itself, so it would follow a commit that was refused."""
+    before = files()
+
+    def sync_home(home: Path, wanted: HomeFiles, real: Callable[..., object] = commit.sync_home) -> object:
+        if home.name == "3":
+            raise OSError(errno.ENOSPC, "No space left on device", str(home / "local.conf"))
+        return real(home, wanted)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(commit, "sync_home", sync_home)
+        with pytest.raises(commit.CommitError, match=r"3/local\.conf cannot be written \(No space left on device\); free space"):
+            commit.generate(change(OTHER))
+    assert files() == before
+    commit.generate(change(OTHER))
+    commit._turn.end()
+    assert files() != before
+
+
+def test_homes_are_as_before_where_the_daemon_does_not_follow(
+    files: Callable[[], dict[str, bytes]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = files()
+    monkeypatch.setattr(systemd, "systemctl", lambda *_words, **_options: "")
+    monkeypatch.setattr(systemd, "loaded_instances", lambda _bundle: [])
+
+    def silent(_request: object) -> dict[str, object]:
+        raise PathdError(SILENT)
+
+    monkeypatch.setattr(commit, "ask", silent)
+    commit.generate(change(OTHER))
+    assert files() != before
+    with pytest.raises(commit.CommitError, match="does not answer"):
+        commit.apply(change(OTHER))
+    assert files() == before
+
+
+@pytest.mark.parametrize("started", [False, True])
+def test_what_was_restarted_keeps_what_it_was_restarted_for(
+    files: Callable[[], dict[str, bytes]], monkeypatch: pytest.MonkeyPatch, started: bool
+) -> None:
+    """Before the first process is touched everything goes back, its plan too; after it nothing does."""
+    before = files()
+    monkeypatch.setattr(systemd, "systemctl", lambda *_words, **_options: "")
+    monkeypatch.setattr(systemd, "loaded_instances", lambda _bundle: [])
+    monkeypatch.setattr(commit, "ask", lambda _request: {})
+
+    def refuse(*_given: object) -> None:
+        raise systemd.SystemdError("systemctl start: refused")
+
+    monkeypatch.setattr(systemd, "apply_dropins", (lambda *_given: False) if started else refuse)
+    monkeypatch.setattr(commit, "_start", refuse)
+    commit.generate(change(OTHER))
+    with pytest.raises(commit.CommitError, match="systemctl start: refused"):
+        commit.apply(change(OTHER))
+    after = files()
+    changed = {name for name, content in before.items() if after[name] != content}
+    assert {Path(name).name for name in changed} == ({"local.conf", names.plan_file("zt0").name} if started else set())

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
-from zerotier_multi.box import read_topology
+from tests.configuration import EXAMPLE, bundle
+from zerotier_multi.box import isolated_cpus, read_topology
+from zerotier_multi.box_checks import BoxFacts, check_on_box
 from zerotier_multi.cpu import Cpu, format_cpu_list, parse_cpu_list, performance_cores, place, placement_order
 
 
@@ -109,3 +112,23 @@ def test_what_is_no_cpu_list(text: str) -> None:
 @pytest.mark.parametrize("text", ["0", "0-3", "0,2-3,8", "1-64"])
 def test_cpu_lists_are_printed_as_they_are_read(text: str) -> None:
     assert format_cpu_list(parse_cpu_list(text)) == text
+
+
+def test_isolated_cpus_are_there_for_who_is_pinned_to_them(tmp_path: Path) -> None:
+    """init is kept off them, so this process may not run on them until it asks; a container may never."""
+    mine = sorted(os.sched_getaffinity(0))
+    root = box(tmp_path, f"{format_cpu_list(mine)},4000")
+    assert isolated_cpus(root) == ()
+    for told, wanted in (("", ()), (f"{mine[-1]}", (mine[-1],)), (f"{mine[-1]},4000,4001", (mine[-1],))):
+        (root / "devices/system/cpu/isolated").write_text(f"{told}\n")
+        assert isolated_cpus(root) == wanted
+    assert sorted(os.sched_getaffinity(0)) == mine
+
+
+def test_instances_may_be_pinned_to_isolated_cpus() -> None:
+    affinity = bundle(f"{EXAMPLE}cpu affinity 4-7\n")
+    topology = tuple(Cpu(n, n) for n in range(4))
+    engines = {"ztnode": "/usr/sbin/ztnode"}
+    (problem,) = check_on_box(affinity, BoxFacts(topology, engines))
+    assert str(problem) == "interfaces zerotier zt0 cpu affinity 4-7: this router has no CPU 4-7; its CPUs are 0-3"
+    assert check_on_box(affinity, BoxFacts(topology, engines, isolated=(4, 5, 6, 7))) == []

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import subprocess
 from pathlib import Path
 
 import pytest
+from zerotier_multi import homes
 from zerotier_multi.homes import RENEWED, keep_secrets, make_home, token_renewals
 
 
@@ -41,6 +43,21 @@ def test_a_token_that_others_can_have_goes(home: Path, mode: int, user: int, why
     assert told == [f"{token} {why}, so the instance gets a new token"] and not token.exists()
     assert token_renewals(home) == 1 and "hush" not in str(told)
     assert keep_secrets(home, running=True) == [] and token_renewals(home) == 1
+
+
+def test_a_token_goes_only_when_that_is_written_down(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Otherwise nothing would ask for the restart, and the process that runs would go on to accept it."""
+    (home / "authtoken.secret").chmod(0o644)
+
+    def full(path: Path, *_content: object) -> bool:
+        raise OSError(errno.ENOSPC, "No space left on device", str(path))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(homes, "write_atomic", full)
+        with pytest.raises(OSError, match="No space"):
+            keep_secrets(home, running=True)
+    assert len(keep_secrets(home, running=True)) == 1 and token_renewals(home) == 1
+    assert not (home / "authtoken.secret").exists()
 
 
 def test_an_identity_is_closed_and_stays(home: Path) -> None:

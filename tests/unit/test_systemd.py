@@ -101,6 +101,19 @@ def test_systemd_reloads_only_for_units_that_it_has_loaded(tmp_path: Path, monke
     assert told.calls == [("daemon-reload",)]
 
 
+def test_a_reload_that_was_missed_is_made_up_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As after a commit that was killed before it, or for which /run had no room: files are right, and systemd has others."""
+    told = Loaded(UNITS)
+    monkeypatch.setattr(names, "UNIT_DROPIN_ROOT", tmp_path)
+    monkeypatch.setattr(systemd, "systemctl", told.systemctl)
+    systemd.apply_dropins({UNITS[0]: "[Service]\n"}, [])
+    outdated = systemd.parse_unit(f"Id={UNITS[0]}\nNeedDaemonReload=yes\nActiveState=active\nMainPID=7\n", 0.0).outdated
+    assert outdated and not systemd.parse_unit(f"Id={UNITS[0]}\nNeedDaemonReload=no\n", 0.0).outdated
+    told.calls.clear()
+    assert not systemd.apply_dropins({UNITS[0]: "[Service]\n"}, [], outdated) and told.calls == [("daemon-reload",)]
+    assert not systemd.apply_dropins({UNITS[0]: "[Service]\n"}, []) and told.calls == [("daemon-reload",)]
+
+
 def test_a_start_that_fails_is_tried_again_after_a_reload(monkeypatch: pytest.MonkeyPatch) -> None:
     told = Loaded([], refuses=1)
     monkeypatch.setattr(systemd, "systemctl", told.systemctl)

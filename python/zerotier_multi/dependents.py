@@ -1,0 +1,47 @@
+"""Other parts of the configuration that name a device of a bundle; pure.
+
+VyOS accepts ``protocols ospf interface zt0p4`` while the device exists. At a boot without it, VyOS refuses the whole section
+(vyos-1x: ``verify_interface_exists`` in ``protocols_ospf.py``, ``firewall.py`` for flowtables, and others), and the router
+runs without its firewall or its OSPF. So a commit says what will be missed while there is time.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator, Mapping
+from typing import Any
+
+SECTIONS = (("firewall", "flowtable"), ("protocols",), ("service",), ("high-availability",), ("qos",))
+_NAMED_BELOW = ("interface", "listen-interface", "upstream-interface")
+
+
+Sections = Mapping[tuple[str, ...], Mapping[str, Any]]
+
+
+def warnings(bundle: str, devices: Collection[str], sections: Sections) -> list[str]:
+    """Sentences on lines that name a device of ``bundle`` that is not among ``devices``, which the commit will leave.
+
+    ``sections`` has the configuration below each of :data:`SECTIONS`.
+    """
+    ours = re.compile(rf"{re.escape(bundle)}(p[0-9]+)?")
+    found = []
+    for section, tree in sections.items():
+        for path, device in _named(tree):
+            if ours.fullmatch(device) and device not in devices:
+                line = " ".join((*section, *path))
+                refused = section[0] if section != ("protocols",) else f"protocols {path[0]}"
+                found.append(
+                    f"{line}: {bundle} will have no device {device}; delete this line, or VyOS refuses {refused} at the next boot"
+                )
+    return found
+
+
+def _named(tree: Mapping[str, Any], path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], str]]:
+    for key, below in tree.items():
+        if path and path[-1] in _NAMED_BELOW:
+            yield (*path, key), key
+        if isinstance(below, Mapping):
+            yield from _named(below, (*path, key))
+        elif key in _NAMED_BELOW:
+            for value in [below] if isinstance(below, str) else below:
+                yield (*path, key, value), value
