@@ -20,7 +20,7 @@ from zerotier_multi.values import Endpoint, NamedEndpoint, endpoint, named_endpo
 
 Hosts = Mapping[str, tuple[str, ...]]  # name -> its addresses, IPv4 and IPv6
 
-FILE = names.STATE_FILE.parent / "hosts.json"
+FILE = names.HOME_ROOT / "hosts.json"  # kept over a restart of the router, which has no name server before its uplinks are up
 
 
 def read_hosts(path: Path = FILE) -> dict[str, tuple[str, ...]]:

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from tests.unit.loop import Loop
+from zerotier_multi import systemd
 from zerotier_multi.pathd import control
 from zerotier_multi.pathd.control import PathdError, ask
 from zerotier_multi.pathd.control_socket import ControlSocket
@@ -126,6 +127,15 @@ def test_a_daemon_that_died_is_asked_again_once_it_is_back(tmp_path: Path, hang_
 
     assert ask({"op": "status"}, 5.0, path, comes_back) == {"asked": {"op": "status"}}
     threads[0].join()
+
+
+@pytest.mark.parametrize(("active", "waits"), [
+    ("active", True), ("activating", True), ("deactivating", True), ("inactive", False), ("failed", False),
+])  # fmt: skip
+def test_systemd_says_whether_a_daemon_comes_back(monkeypatch: pytest.MonkeyPatch, active: str, waits: bool) -> None:
+    """One that is restarted, as with an upgrade, ends before it starts, and has closed its socket by then."""
+    monkeypatch.setattr(control.systemd, "unit_states", lambda units: {unit: systemd.UnitState(active) for unit in units})
+    assert control._comes_back() == waits
 
 
 @pytest.mark.parametrize("left_behind", [False, True])

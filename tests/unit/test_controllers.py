@@ -32,7 +32,7 @@ from zerotier_multi.identity import PublicIdentity
 from zerotier_multi.listener import Sock
 from zerotier_multi.op import controller as shown
 from zerotier_multi.op.snapshot import Snapshot
-from zerotier_multi.pathd.instances.controllers import AGAIN, FIRST, LONGEST, PATIENCE, Controllers, Outcome, read_outcome
+from zerotier_multi.pathd.instances.controllers import AGAIN, AT_ONCE, FIRST, LONGEST, PATIENCE, Controllers, Outcome, read_outcome
 from zerotier_multi.plan import ControllerPlan, Plan, from_json, to_json
 from zerotier_multi.planner import make_plan
 
@@ -375,6 +375,22 @@ def test_failures_are_repeated_less_and_less_often_until_all_is_done() -> None:
     assert tries.told[0] == "zt0: controller http://127.0.0.1:9993 cannot be reached (x)"
     tries.controllers.configure([tries.plan], 1e4)  # the same plan again: nothing to do
     assert tries.controllers.wake is None
+
+
+def test_few_attempts_run_at_once_and_all_have_their_turn() -> None:
+    """Each takes memory of the daemon's own limit."""
+    tries = Attempts()
+    plans = [replace(tries.plan, bundle=f"zt{n}") for n in range(5)]
+    tries.prints = [printed(None)] * len(plans)
+    tries.controllers.configure(plans, 0.0)
+    most = 0
+    while (wake := tries.controllers.wake) is not None and tries.loop.now < 1.0:
+        tries.loop.now = min(wake, 0.5)
+        tries.controllers.work(tries.loop.now)
+        most = max(most, tries.loop.watched)
+        tries.loop.turn(5.0)
+    assert len(tries.started) == len(plans) and most == AT_ONCE
+    assert {found["state"] for plan in plans if (found := tries.controllers.status(plan))} == {"done"}
 
 
 def test_who_waits_for_authorization_is_done_again() -> None:

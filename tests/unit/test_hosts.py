@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import subprocess
 import time
@@ -13,8 +14,11 @@ from tests.configuration import EXAMPLE, bundle
 from tests.unit.loop import Loop
 from zerotier_multi.checks import check_bundle
 from zerotier_multi.cpu import Cpu
+from zerotier_multi.homefiles import HomeFiles
 from zerotier_multi.hosts import current_files, named_peers, read_hosts, store_hosts, with_hosts
 from zerotier_multi.identity import PublicIdentity
+from zerotier_multi.pathd.instances import endpoints
+from zerotier_multi.pathd.instances.endpoints import Endpoints
 from zerotier_multi.pathd.instances.resolver import FIRST, LONGEST, PATIENCE, Resolver, addresses
 from zerotier_multi.plan import Plan, from_json, to_json
 from zerotier_multi.planner import make_plan
@@ -192,3 +196,64 @@ def test_silent_name_servers_hold_nobody_up() -> None:
     assert zone.resolver.fault("a") == f"the name servers do not answer for a within {PATIENCE:g} s"
     zone.resolver.configure({}, PATIENCE)
     assert not zone.loop.watched and zone.resolver.wake is None
+
+
+def test_another_address_of_the_router_ends_the_wait() -> None:
+    """An uplink that comes minutes after the boot brings name servers."""
+    zone, now = Zone(known={"b": ("198.51.100.3",)}), 0.0
+    zone.resolver.configure({"a": True, "b": False}, now)
+    for count in range(1, 7):
+        now = max(now, zone.resolver.wake or 0.0)
+        zone.work(now, lambda c=count: len(zone.asked) == c and not zone.loop.watched)
+    assert zone.resolver.wake == now + 32 * FIRST if 32 * FIRST < LONGEST else now + LONGEST
+    zone.answers["a"] = "198.51.100.2"
+    zone.resolver.hurry(now + 10)
+    assert zone.resolver.wake == now + 10
+    zone.work(now + 10, lambda: "a" in zone.resolver.hosts())
+    assert set(zone.asked) == {"a"}, "one whose paths are up is left alone"
+
+
+def test_what_is_known_stays_until_its_plan_comes() -> None:
+    """At a boot, a commit of one bundle after the other."""
+    known = {"a": ("198.51.100.2",), "b": ("198.51.100.3",)}
+    zone = Zone(known=known)
+    zone.resolver.configure({"a": False}, 0.0)
+    assert zone.resolver.hosts() == known and zone.resolver.wake is None
+    zone.resolver.configure({"a": False, "b": False}, 1.0)
+    assert zone.resolver.hosts() == known and zone.resolver.wake is None
+    zone.resolver.configure({"a": False}, 2.0)
+    assert zone.resolver.hosts() == {"a": ("198.51.100.2",)}
+
+
+def test_an_instance_that_could_not_be_told_is_told_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """As where the disk was full when a remote moved, which nobody repeats."""
+    monkeypatch.setattr(endpoints, "read_hosts", lambda: {"r2.example.org": ("198.51.100.2",)})
+    monkeypatch.setattr(endpoints, "store_hosts", lambda _hosts: [])
+    monkeypatch.setattr(endpoints, "own_identity", lambda _home: A)
+    plan = plan_of(NAMED)
+    written: list[tuple[str, list[str]]] = []
+    full = True
+
+    def sync_home(home: Path, files: HomeFiles) -> None:
+        if full:
+            raise OSError(errno.ENOSPC, "No space left on device", str(home))
+        written.append((home.name, json.loads(files.have["local.conf"])["virtual"][B.address]["try"]))
+
+    monkeypatch.setattr(endpoints, "sync_home", sync_home)
+    loop = Loop()
+    brought = Endpoints(loop, lambda _event: None, lambda: None)
+    brought.configure([plan])
+    brought.look([], {}, 0.0)
+    assert not brought.late
+    brought._resolver._names["r2.example.org"].addresses = ("198.51.100.7",)
+    for now in (1.0, 2.0, 3.0):
+        brought.look([], {}, now)
+        assert brought.late
+    assert len(caplog.records) == 1
+    full = False
+    brought.look([], {}, 4.0)
+    assert not brought.late and written == [("1", ["198.51.100.7/9993"])]
+    brought.look([], {}, 5.0)
+    assert len(written) == 1

@@ -111,6 +111,8 @@ def test_what_is_wrong_is_said() -> None:
         "zt0 drops packets for 192.168.9.0/24 and 1 other prefix: another program routes them to the device zt0 itself"
     )
     assert sunk.endswith("set interfaces zerotier zt0 remote NAME prefix 192.168.9.0/24")
+    policy = entry(box(sunk={"zt0": ("0.0.0.0/0",)}))["warnings"][0]  # of a table for some hosts, perhaps
+    assert "delete that route and use the remote's address in the transit prefix as next hop" in policy
 
 
 def test_a_path_with_its_peer() -> None:

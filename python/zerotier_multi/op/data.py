@@ -378,10 +378,10 @@ def _sunk(bundle: str, prefixes: Sequence[str]) -> str:
     """Routes over the device of the bundle, which has no way out: a habit from WireGuard."""
     first, more = prefixes[0], len(prefixes) - 1
     others = f" and {more} other prefix{'es' if more > 1 else ''}" if more else ""
-    return (
-        f"{bundle} drops packets for {first}{others}: another program routes them to the device {bundle} itself; "
-        f"delete that route and set interfaces zerotier {bundle} remote NAME prefix {first}"
-    )
+    told = f"{bundle} drops packets for {first}{others}: another program routes them to the device {bundle} itself; delete that route and"
+    if first in ("0.0.0.0/0", "::/0"):  # of a table of its own, perhaps, for some hosts
+        return f"{told} use the remote's address in the transit prefix as next hop, or, for all traffic of this router, remote NAME prefix {first}"
+    return f"{told} set interfaces zerotier {bundle} remote NAME prefix {first}"
 
 
 def _twin(bundle: str, path: Mapping[str, Any]) -> str:

@@ -32,11 +32,12 @@ class PathdError(RuntimeError):
 
 
 def _comes_back() -> bool:
-    """Whether systemd starts the daemon, or starts it again."""
+    """Whether systemd starts the daemon, or starts it again; in a restart it first ends the one that has closed its socket."""
     try:
-        return systemd.unit_states([names.PATHD_UNIT])[names.PATHD_UNIT].running
+        state = systemd.unit_states([names.PATHD_UNIT])[names.PATHD_UNIT]
     except systemd.SystemdError:
         return False
+    return state.running or state.active == "deactivating"
 
 
 def ask(

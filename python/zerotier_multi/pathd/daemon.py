@@ -24,6 +24,7 @@ from zerotier_multi.netlink.state import KernelState
 from zerotier_multi.pathd.balance.weights import Weights
 from zerotier_multi.pathd.control_socket import ControlSocket
 from zerotier_multi.pathd.decide import Decision, Drain, Inputs, decide, path_states, probing, standing, still_drained
+from zerotier_multi.pathd.instances import recovery
 from zerotier_multi.pathd.instances.controllers import Controllers
 from zerotier_multi.pathd.instances.endpoints import Endpoints
 from zerotier_multi.pathd.instances.hangs import Door, Hangs
@@ -209,7 +210,8 @@ class Daemon:
         self._tell([*problems], notes)
         now = self._look.at
         self._keeper.revive(have, self._decision.up, now)
-        self._endpoints.look(self._look.states.keys() - self._decision.up, now)
+        underlay = recovery.underlay(have.links, have.local)
+        self._endpoints.look(self._look.states.keys() - self._decision.up, underlay, now)
         self._next_look.set(self._due())
         self._recover(now)
 
@@ -268,7 +270,7 @@ class Daemon:
     def _due(self) -> float:
         """When to look again, whatever happens until then."""
         found = [self._retry, self._decision.wake, self._keeper.revival_wake, *self._router.wakes(self._look.at)]
-        found += [self._look.at + AUDIT, *(drain.until for drain in self._drains.values())]
+        found += [self._look.at + (RETRY if self._endpoints.late else AUDIT), *(drain.until for drain in self._drains.values())]
         return min(at for at in found if at is not None)
 
     # -- what is told

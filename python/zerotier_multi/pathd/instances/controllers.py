@@ -22,6 +22,7 @@ from zerotier_multi.plan import Plan
 
 FIRST, LONGEST = 2.0, 300.0  # seconds between two attempts
 PATIENCE = 60.0  # seconds that one may take
+AT_ONCE = 2  # attempts under way: each takes up to 35 MB of the daemon's 128
 AGAIN = 30.0  # seconds after a good one, when an instance waits for authorization all the same
 _LIMIT = 1 << 18  # bytes of what one prints
 
@@ -103,9 +104,11 @@ class Controllers:
     @property
     def wake(self) -> float | None:
         """When :meth:`work` has something to do."""
-        entries = self._bundles.values()
-        found = [e.asked_at + PATIENCE if e.process else e.next_at for e in entries]
-        return min((at for at in found if at is not None), default=None)
+        under_way = [e.asked_at + PATIENCE for e in self._bundles.values() if e.process]
+        if len(under_way) >= AT_ONCE:
+            return min(under_way)
+        waiting = [e.next_at for e in self._bundles.values() if e.next_at is not None and not e.process]
+        return min([*under_way, *waiting], default=None)
 
     def work(self, now: float) -> None:
         """Begin attempts that are due, and end those that take too long."""
@@ -113,7 +116,10 @@ class Controllers:
             if entry.process and now >= entry.asked_at + PATIENCE:
                 self._end(entry)
                 self._settle(entry, now, Outcome(fault=f"has not done it within {PATIENCE:g} s"))
-            if entry.process is None and entry.next_at is not None and now >= entry.next_at:
+        # Those that have waited longest first, so that ones that fail again and again keep nobody from his turn.
+        for entry in sorted(self._bundles.values(), key=lambda e: e.next_at or 0.0):
+            under_way = sum(e.process is not None for e in self._bundles.values())
+            if entry.process is None and entry.next_at is not None and now >= entry.next_at and under_way < AT_ONCE:
                 self._begin(entry, now)
         self._alarm.set(self.wake)
 
@@ -133,7 +139,7 @@ class Controllers:
         output = entry.process.stdout.read(_LIMIT)  # it has ended, and wrote less than a pipe holds
         self._end(entry)
         self._settle(entry, self._loop.time(), read_outcome(output))
-        self._alarm.set(self.wake)
+        self._alarm.set(self.wake)  # also where another has waited for this one to end
 
     def _settle(self, entry: _Bundle, now: float, outcome: Outcome) -> None:
         if outcome.fault:

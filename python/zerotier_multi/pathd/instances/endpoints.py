@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from asyncio import AbstractEventLoop
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 
 from zerotier_multi.facts import device_addresses
@@ -26,6 +26,8 @@ class Endpoints:
         self._users: dict[str, set[tuple[str, str, int]]] = {}  # name -> (bundle, remote, instance)
         self._written = read_hosts()
         self._resolver = Resolver(loop, self._told, self._written)
+        self._late: set[tuple[str, int]] = set()  # instances that could not be given what is written down
+        self._underlay: Mapping[str, Collection[str]] | None = None
 
     def configure(self, plans: Sequence[Plan]) -> None:
         """Take over the names in these plans."""
@@ -33,8 +35,8 @@ class Endpoints:
         for plan, peer, name in named_peers(plans):
             self._users.setdefault(name, set()).add((plan.bundle, peer.remote, peer.instance))
 
-    def look(self, silent: Collection[int], now: float) -> None:
-        """Look names up for these paths, known by their next hops, which are not up."""
+    def look(self, silent: Collection[int], underlay: Mapping[str, Collection[str]], now: float) -> None:
+        """Look names up for these paths, known by their next hops, which are not up; ``underlay`` are this router's addresses."""
         if not self._users and not self._written:
             return
         down = {
@@ -42,8 +44,16 @@ class Endpoints:
             for plan in self._plans for path in plan.paths if path.nexthop_id in silent
         }  # fmt: skip
         self._resolver.configure({name: bool(users & down) for name, users in self._users.items()}, now)
+        if self._underlay is not None and underlay != self._underlay:
+            self._resolver.hurry(now)
+        self._underlay = underlay
         self._resolver.work(now)
         self._write()
+
+    @property
+    def late(self) -> bool:
+        """Whether :meth:`look` has to try again to give an instance its addresses."""
+        return bool(self._late)
 
     def faults(self, plan: Plan, path: PathPlan | None = None) -> list[str]:
         """Sentences on names of a bundle, or of one of its paths, that could not be looked up."""
@@ -72,23 +82,27 @@ class Endpoints:
     def _write(self) -> None:
         """Write down what is known, and give it to the instances that it concerns."""
         hosts = self._resolver.hosts()
-        if hosts == self._written:
-            return
         moved = {name for name in hosts.keys() | self._written.keys() if hosts.get(name) != self._written.get(name)}
-        self._written = hosts
-        for sentence in store_hosts(hosts):
-            log.warning("%s", sentence)
-        for plan in self._plans:
-            numbers = {k for name in moved for b, _remote, k in self._users.get(name, ()) if b == plan.bundle}
-            for instance in (i for i in plan.instances if i.number in numbers):
-                self._refresh(plan, instance)
+        due = self._late | {(b, k) for name in moved for b, _remote, k in self._users.get(name, ())}
+        if moved:
+            self._written = hosts
+            for sentence in store_hosts(hosts):
+                log.warning("%s", sentence)
+        self._late = {
+            (plan.bundle, instance.number)
+            for plan in self._plans for instance in plan.instances
+            if (plan.bundle, instance.number) in due and not self._refresh(plan, instance)
+        }  # fmt: skip
         if moved & self._users.keys():
             self._changed()
 
-    def _refresh(self, plan: Plan, instance: InstancePlan) -> None:
+    def _refresh(self, plan: Plan, instance: InstancePlan) -> bool:
         home = Path(instance.home)
         try:
             devices = device_addresses() if instance.source_interface else {}
             sync_home(home, current_files(plan, instance, own_identity(home), self._written, devices))
         except (OSError, ValueError) as error:
-            log.warning("the addresses of the remotes of %s/%d cannot be updated: %s", plan.bundle, instance.number, error)
+            if (plan.bundle, instance.number) not in self._late:
+                log.warning("the addresses of the remotes of %s/%d cannot be updated: %s", plan.bundle, instance.number, error)
+            return False
+        return True

@@ -47,6 +47,11 @@ def _strays(plan: Plan, instance: InstancePlan) -> bool:
         return False
 
 
+def has_identity(instance: InstancePlan) -> bool:
+    """Whether an instance has the identity that a commit gives to one without a controller; a damaged one counts."""
+    return (Path(instance.home) / "identity.secret").exists()
+
+
 def heal(plan: Plan, instance: InstancePlan) -> tuple[str, ...]:
     """Write the files of a home as the plan says; names of those that differed. What cannot be written is told."""
     try:

@@ -99,6 +99,8 @@ class Keeper:
                 self._heal(plan, instance)
 
     def _heal(self, plan: Plan, instance: InstancePlan) -> None:
+        if plan.controller_free and not healing.has_identity(instance):
+            return  # op mode is making it, and starts it then; the engine would make another one
         written = healing.heal(plan, instance)
         self._start_again([instance], [events.revival(plan.bundle, instance, healing.cause(instance, written))])
 

@@ -73,7 +73,7 @@ class Resolver:
     ) -> None:  # fmt: skip
         self._loop, self._told, self._start = loop, told, start
         self._alarm = Alarm(loop, self.work)
-        self._known = dict(known)  # what an earlier daemon has found
+        self._known = dict(known)  # what an earlier daemon has found, as long as no plan has asked for it
         self._names: dict[str, _Name] = {}
 
     def configure(self, needed: Mapping[str, bool], now: float) -> None:
@@ -93,9 +93,16 @@ class Resolver:
                     entry.next_at = None
         self._alarm.set(self.wake)
 
+    def hurry(self, now: float) -> None:
+        """Another address may reach other name servers: what could not be looked up, or leads nowhere, is looked up at once."""
+        for entry in self._names.values():
+            if entry.next_at is not None:
+                entry.delay, entry.next_at = FIRST, min(entry.next_at, max(now, entry.asked_at + FIRST))
+        self._alarm.set(self.wake)
+
     def hosts(self) -> dict[str, tuple[str, ...]]:
-        """Addresses of every name that has some."""
-        return {name: entry.addresses for name, entry in self._names.items() if entry.addresses}
+        """Addresses of every name that has some. At a boot, plans come one after the other: what is known stays until its own."""
+        return self._known | {name: entry.addresses for name, entry in self._names.items() if entry.addresses}
 
     def fault(self, name: str) -> str | None:
         """Why a name could not be looked up the last time, as a sentence; None where it could, or is not known yet."""
