@@ -22,6 +22,8 @@ from zerotier_multi.values import shown
 # Each is a moon that every HELLO names (17 bytes), and a rule of the network; both hold more.
 MAX_CONTROLLER_FREE_REMOTES = 31
 
+MAX_TUNED = 32  # prefixes with an MTU or a trusted path (ZeroTierOne.h: ZT_MAX_CONFIGURABLE_PATHS)
+
 
 def check_bundle(bundle: Bundle, topology: Topology) -> list[Problem]:
     """Problems of a bundle by itself. A disabled bundle may be incomplete."""
@@ -112,6 +114,12 @@ def _settings(bundle: Bundle) -> Iterable[Problem]:
             f"{bundle.path} multicore-options cpu-pinning",
             "conflicts with pinned instances, because zerotier-one ends where it cannot pin its threads to the first CPUs; "
             "set cpu affinity none and delete instance K cpu",
+        )
+    tuned = {given.key[1] for given in bundle.settings if given.key[0] == "physical" and given.key[2] in ("mtu", "trustedPathId")}
+    if len(tuned) > MAX_TUNED:
+        yield Problem(
+            f"{bundle.path} network-config",
+            f"has {len(tuned)} prefixes with an mtu or a trusted-path, of which an engine keeps {MAX_TUNED}; delete some or use larger ones",
         )
     if "tertiary port" in paths and "enable-port-mapping" not in paths:
         yield Problem(f"{bundle.path} tertiary port", "is for port mapping; set enable-port-mapping or delete it")

@@ -40,6 +40,8 @@ ALONE = [
      f"{P} disable-port-mapping conflicts with enable-port-mapping; delete one of them"),
     ("a tertiary port for nothing", EXAMPLE + "tertiary port 20000",
      f"{P} tertiary port is for port mapping; set enable-port-mapping or delete it"),
+    ("more prefixes than an engine keeps", EXAMPLE + "".join(f"network-config 198.51.{n}.0/24 mtu 1400\n" for n in range(33)),
+     f"{P} network-config has 33 prefixes with an mtu or a trusted-path, of which an engine keeps 32; delete some or use larger ones"),
     ("threads without their switch", EXAMPLE + "multicore-options core-count 4",
      f"{P} multicore-options core-count requires several threads; set multicore-options enabled"),
     ("threads that are pinned twice", EXAMPLE + "multicore-options enabled\nmulticore-options cpu-pinning",

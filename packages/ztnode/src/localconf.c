@@ -35,6 +35,10 @@ static struct settings *read_settings(const char *path, bool exists, bool *read)
 bool localconf_look(struct localconf *conf) {
 	struct stat info = {0};
 	bool exists = stat(conf->path, &info) == 0;
+	if (!exists && errno != ENOENT && errno != ENOTDIR) {
+		if (!conf->settings) say("%s cannot be looked at (%s)", conf->path, strerror(errno));
+		return false;
+	}
 	if (conf->settings &&
 	    (!exists || (info.st_mtim.tv_sec == conf->seen.tv_sec && info.st_mtim.tv_nsec == conf->seen.tv_nsec)))
 		return false;
