@@ -25,7 +25,7 @@ from zerotier_multi.engine import IdentityError, generate_identities
 from zerotier_multi.engine_choice import Choice, choose_engine
 from zerotier_multi.errors import ConfigProblems, plain, refuse_if_any
 from zerotier_multi.facts import device_addresses, read_facts
-from zerotier_multi.files import write_atomic
+from zerotier_multi.files import Before, write_atomic
 from zerotier_multi.homefiles import HomeFiles
 from zerotier_multi.homes import HomeBefore, keep_secrets, make_home, own_identity, sync_home, token_renewals
 from zerotier_multi.hosts import current_files, read_hosts
@@ -185,6 +185,7 @@ def renew(seen: Mapping[str, Plan | None], work: Callable[[], None]) -> None:
         for plan in filter(None, seen.values()):
             change = Change(plan.bundle, plan)
             _generate(change)
+            _before.clear()  # of the homes as ``work`` has left them; they are not to go back to that
             _apply(change)
 
 
@@ -262,7 +263,7 @@ def _apply(change: Change) -> list[str]:
     units = {i.unit: i for i in instances}
     untouched, published = True, None
     try:
-        published = _Published(change.bundle)
+        published = _Published(change.bundle, units)
         gone = [unit for unit in systemd.loaded_instances(change.bundle) if unit not in units]
         _drain(change.bundle, gone)
         problems = _follow(change)
@@ -280,13 +281,17 @@ def _apply(change: Change) -> list[str]:
         _await_devices(instances)
         if not published_plans() and not problems:  # it still has something to take away
             systemd.stop(names.PATHD_UNIT)
-    except (OSError, systemd.SystemdError, PathdError) as error:
+    except BaseException as error:
         # What VyOS refuses is not configured: after ``exit discard`` no commit of this bundle would take a new plan away.
-        if untouched and published:
+        if untouched:
             _restore_homes()
+        if untouched and published:
             published.restore()
-        told = _disk(change.bundle, error) if isinstance(error, OSError) else f"interfaces zerotier {change.bundle}: {error}"
-        raise CommitError(told) from None
+        if isinstance(error, OSError):
+            raise CommitError(_disk(change.bundle, error)) from None
+        if isinstance(error, systemd.SystemdError | PathdError):
+            raise CommitError(f"interfaces zerotier {change.bundle}: {error}") from None
+        raise
     return problems
 
 
@@ -324,24 +329,17 @@ def _follow(change: Change) -> list[str]:
 
 
 class _Published:
-    """What of a bundle is published, as it stands now. Raises OSError."""
+    """What of a bundle is published, and the drop-ins of its units, as they stand now. Raises OSError."""
 
-    def __init__(self, bundle: str) -> None:
-        self._bundle = bundle
-        path, key = names.plan_file(bundle), names.controller_key(bundle)
-        self._plan = path.read_bytes() if path.exists() else None
-        self._key = key.read_text("ascii") if key.exists() else None
+    def __init__(self, bundle: str, units: Iterable[str]) -> None:
+        self._files = Before([names.plan_file(bundle), names.controller_key(bundle)])
+        self._dropins = Before(systemd.dropin_path(unit) for unit in units)
 
     def restore(self) -> None:
-        """Bring it back, as far as the disk lets it, and have zerotier-pathd follow it."""
-        path = names.plan_file(self._bundle)
-        with suppress(OSError):
-            if self._plan is None:
-                path.unlink(missing_ok=True)
-            else:
-                write_atomic(path, self._plan)
-        with suppress(OSError):
-            _publish_key(self._bundle, self._key)
+        """Bring it back, as far as the disk lets it, and have systemd and zerotier-pathd follow it."""
+        self._files.restore()
+        if self._dropins.restore():
+            systemd.systemctl("daemon-reload", check=False)
         # One that is only late may have read the new one already.
         systemd.systemctl("kill", "--kill-whom=main", "--signal=HUP", names.PATHD_UNIT, check=False)
 

@@ -10,11 +10,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from zerotier_multi.files import sync, write_atomic
-from zerotier_multi.homes import own_identity
+from zerotier_multi.homes import BEFORE, GIVEN, own_identity
 from zerotier_multi.identity import PublicIdentity, SecretIdentity
-
-BEFORE = "identity.before"  # the identity.secret of a home before the configuration had one; empty: there was none
-GIVEN = "identity.configured"  # public identities that it has put in its place, a line each; an earlier version wrote none
 
 
 def settle(home: Path, configured: SecretIdentity | None) -> None:

@@ -1,7 +1,7 @@
 """Other parts of the configuration that name a device of a bundle; pure.
 
 VyOS accepts ``protocols ospf interface zt0p4`` while the device exists. At a boot without it, VyOS refuses the whole section
-(vyos-1x: ``verify_interface_exists`` in ``protocols_ospf.py``, ``firewall.py`` for flowtables, and others), and the router
+(vyos-1x of circinus: ``verify_interface_exists`` in ``protocols_ospf.py``, ``firewall.py`` for flowtables, and others), and the router
 runs without its firewall or its OSPF. So a commit says what will be missed while there is time.
 """
 
@@ -11,9 +11,20 @@ import re
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
-SECTIONS = (("firewall", "flowtable"), ("protocols",), ("service",), ("high-availability",), ("qos",))
-_NAMED_BELOW = ("interface", "listen-interface", "upstream-interface")
-
+SECTIONS = (
+    ("firewall", "flowtable"),
+    ("policy", "local-route"),
+    ("policy", "local-route6"),
+    ("protocols",),
+    ("service",),
+    ("vrf", "name"),
+)
+_NAMED_BELOW = ("interface", "inbound-interface")
+# Of protocols and services, those that ask for the device.
+_STRICT = {
+    "protocols": frozenset({"igmp-proxy", "isis", "mpls", "ospf", "ospfv3", "pim", "pim6"}),
+    "service": frozenset({"broadcast-relay", "conntrack-sync", "mdns", "ndp-proxy", "ntp"}),
+}
 
 Sections = Mapping[tuple[str, ...], Mapping[str, Any]]
 
@@ -27,13 +38,21 @@ def warnings(bundle: str, devices: Collection[str], sections: Sections) -> list[
     found = []
     for section, tree in sections.items():
         for path, device in _named(tree):
-            if ours.fullmatch(device) and device not in devices:
-                line = " ".join((*section, *path))
-                refused = section[0] if section != ("protocols",) else f"protocols {path[0]}"
+            line = (*section, *path)
+            refused = _refused(line)
+            if refused and ours.fullmatch(device) and device not in devices:
                 found.append(
-                    f"{line}: {bundle} will have no device {device}; delete this line, or VyOS refuses {refused} at the next boot"
+                    f"{' '.join(line)}: {bundle} will have no device {device}; delete this line, or VyOS refuses {refused} at the next boot"
                 )
     return found
+
+
+def _refused(line: tuple[str, ...]) -> str:
+    """What VyOS refuses as a whole where a device that it names is missing; empty where it does not."""
+    where = line[3:] if line[:2] == ("vrf", "name") else line
+    if where and where[0] in _STRICT:
+        return f"{where[0]} {where[1]}" if where[1] in _STRICT[where[0]] else ""
+    return "" if where is not line else line[0] if line[0] == "firewall" else " ".join(line[:2])
 
 
 def _named(tree: Mapping[str, Any], path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], str]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 
@@ -41,6 +42,25 @@ def write_atomic(path: Path, content: bytes, mode: int = 0o644) -> bool:
             error.filename = str(path)  # a write knows its descriptor only
         raise
     return True
+
+
+class Before:
+    """Files as they stand now, to be brought back. Raises OSError."""
+
+    def __init__(self, paths: Iterable[Path]) -> None:
+        self._files = {path: (path.read_bytes(), path.stat().st_mode & 0o777) if path.exists() else None for path in paths}
+
+    def restore(self) -> bool:
+        """Bring them back, as far as the disk lets it; those that were not there go. Whether one was another."""
+        changed = False
+        for path, before in self._files.items():
+            with suppress(OSError):
+                if before is not None:
+                    changed |= write_atomic(path, *before)
+                elif path.exists():
+                    path.unlink()
+                    changed = True
+        return changed
 
 
 def clear_unfinished(directory: Path, name: str | None = None) -> None:

@@ -6,19 +6,21 @@ import os
 import stat
 import tempfile
 from collections.abc import Collection, Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from zerotier_multi.files import clear_unfinished, write_atomic
+from zerotier_multi.files import Before, clear_unfinished, write_atomic
 from zerotier_multi.homefiles import MOON_MARK, PLANET_MARK, HomeFiles, is_kept, is_leftover, read_mark, unsettled
 from zerotier_multi.identity import PublicIdentity, secret_is_sound
 from zerotier_multi.listener import user_name
 from zerotier_multi.units import LOCK
 
 RENEWED = "authtoken.renewed"  # how often the token was taken away; see keep_secrets
-_SECRETS = ("identity.secret", "identity.before", "authtoken.secret", "metricstoken.secret")
+BEFORE = "identity.before"  # the identity.secret of a home before the configuration had one; empty: there was none
+GIVEN = "identity.configured"  # public identities that it has put in its place, a line each; an earlier version wrote none
+_SECRETS = ("identity.secret", BEFORE, "authtoken.secret", "metricstoken.secret")
 _SECRET_LIMIT = 4096
+_OF_IDENTITY = ("identity.secret", "identity.public", GIVEN, BEFORE)
 _DIRECTORIES = ("networks.d", "moons.d")
 
 
@@ -168,33 +170,23 @@ def sync_home(home: Path, wanted: HomeFiles) -> HomeChange:
 
 
 class HomeBefore:
-    """What :func:`sync_home` may change in a home, as it stands now. Raises OSError."""
+    """What a commit may change in a home, as it stands now. Raises OSError."""
 
     def __init__(self, home: Path) -> None:
-        self._home, self._identity = home, _secret(home)
-        self._files: dict[Path, bytes | None] = {}
+        self._home = home
+        self._had_identity = (home / "identity.secret").exists()
+        self._identity = Before(home / name for name in _OF_IDENTITY)
+        self._files = Before(())
 
     def remember(self, wanted: HomeFiles) -> None:
         """The files that :func:`sync_home` is about to write or remove."""
-        paths = {*(self._home / name for name in (*wanted.have, *wanted.create)), *_candidates(self._home)}
-        self._files = {path: path.read_bytes() if path.exists() else None for path in paths}
+        self._files = Before({*(self._home / name for name in (*wanted.have, *wanted.create)), *_candidates(self._home)})
 
     def restore(self) -> None:
-        """Bring them back; as far as the disk lets it, which is why they may be wrong, and as long as the node is the same."""
-        with suppress(OSError):
-            if _secret(self._home) != self._identity:
-                return
-        for path, content in self._files.items():
-            with suppress(OSError):
-                if content is None:
-                    path.unlink(missing_ok=True)
-                else:
-                    write_atomic(path, content, 0o600)
-
-
-def _secret(home: Path) -> bytes | None:
-    path = home / "identity.secret"
-    return path.read_bytes() if path.exists() else None
+        """Bring them back, as far as the disk lets it. An identity that was generated stays."""
+        if self._had_identity or (self._home / GIVEN).exists():
+            self._identity.restore()
+        self._files.restore()
 
 
 def configured_files(home: Path) -> Mapping[str, str]:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from zerotier_multi.bonding import complete_policies
-from zerotier_multi.engine_choice import follows_addresses
+from zerotier_multi.engine_choice import checks_trusted_paths, follows_addresses
 from zerotier_multi.plan import InstancePlan, Plan
 from zerotier_multi.settings import put
 from zerotier_multi.values import Endpoint, endpoint
@@ -65,6 +65,9 @@ def make_conf(plan: Plan, instance: InstancePlan, addresses: Mapping[str, Sequen
         "interfacePrefixBlacklist": [*TUNNEL_PREFIXES, *_own_bridges(instance), *settings.get("interfacePrefixBlacklist", ())],
         "allowManagementFrom": [*LOCAL, *settings.get("allowManagementFrom", ())],
     }
+    if not checks_trusted_paths(instance.engine):
+        # Without one, it takes a random port when it was offline for two minutes, although it may have none (1.14.1). Not bound.
+        settings.setdefault("secondaryPort", instance.port)
     if instance.source_interface and follows_addresses(instance.engine):
         settings["interfaces"] = [instance.source_interface]
         bind = instance.listen

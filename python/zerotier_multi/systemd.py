@@ -185,6 +185,11 @@ def repin(pid: int, cpus: Sequence[int], everywhere: Sequence[int], proc: Path =
     return changed
 
 
+def dropin_path(unit: str) -> Path:
+    """Our drop-in of a unit."""
+    return names.UNIT_DROPIN_ROOT / f"{unit}.d" / names.DROPIN_NAME
+
+
 def apply_dropins(wanted: Mapping[str, str], gone: Sequence[str], outdated: bool = False) -> bool:
     """Write and remove drop-ins; returns True only when one changed. Raises OSError and :class:`SystemdError`.
 
@@ -196,16 +201,16 @@ def apply_dropins(wanted: Mapping[str, str], gone: Sequence[str], outdated: bool
     """
     changed = []
     for unit, text in wanted.items():
-        directory = names.UNIT_DROPIN_ROOT / f"{unit}.d"
-        directory.mkdir(parents=True, exist_ok=True)
-        if write_atomic(directory / names.DROPIN_NAME, text.encode()):
+        path = dropin_path(unit)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if write_atomic(path, text.encode()):
             changed.append(unit)
     for unit in gone:
-        directory = names.UNIT_DROPIN_ROOT / f"{unit}.d"
-        if (directory / names.DROPIN_NAME).exists():
-            (directory / names.DROPIN_NAME).unlink()
-            if not any(directory.iterdir()):
-                directory.rmdir()
+        path = dropin_path(unit)
+        if path.exists():
+            path.unlink()
+            if not any(path.parent.iterdir()):
+                path.parent.rmdir()
             changed.append(unit)
     if outdated or (changed and _loaded(changed)):
         systemctl("daemon-reload")

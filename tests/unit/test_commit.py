@@ -11,13 +11,17 @@ from pathlib import Path
 import pytest
 from tests.configuration import EXAMPLE, ROOT, bundle
 from tests.unit.op_box import PLAN
+from tests.unit.test_configured_identity import secret
 from zerotier_multi import commit, names, systemd
 from zerotier_multi.cpu import Cpu
 from zerotier_multi.homefiles import HomeFiles
+from zerotier_multi.identity import SecretIdentity
 from zerotier_multi.pathd.control import PathdError
 from zerotier_multi.pathd.kernel.sysctls import HASH_POLICIES
 from zerotier_multi.plan import Plan, to_json
 from zerotier_multi.planner import make_plan
+from zerotier_multi.plans import published_plans
+from zerotier_multi.units import dropin
 
 SILENT = "zerotier-pathd does not answer (TimeoutError); see: journalctl -u zerotier-pathd.service"
 
@@ -125,8 +129,10 @@ def files(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[], dict[
     """A router that runs :data:`PLAN`: what is in its homes, by their place."""
     monkeypatch.setattr(names, "HOME_ROOT", tmp_path / "config")
     monkeypatch.setattr(names, "RUN_DIR", tmp_path / "run")
+    monkeypatch.setattr(names, "UNIT_DROPIN_ROOT", tmp_path / "system")
     monkeypatch.setattr(commit, "read_hosts", dict)
-
+    monkeypatch.setattr(systemd, "systemctl", lambda *_words, **_options: "")
+    systemd.apply_dropins({i.unit: dropin(i, "before") for i in PLAN.instances}, [])
     commit._generate(change(PLAN))
     commit._publish(change(PLAN))
     commit._before.clear()
@@ -165,7 +171,6 @@ def test_homes_are_as_before_where_the_daemon_does_not_follow(
     files: Callable[[], dict[str, bytes]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = files()
-    monkeypatch.setattr(systemd, "systemctl", lambda *_words, **_options: "")
     monkeypatch.setattr(systemd, "loaded_instances", lambda _bundle: [])
 
     def silent(_request: object) -> dict[str, object]:
@@ -185,18 +190,60 @@ def test_what_was_restarted_keeps_what_it_was_restarted_for(
 ) -> None:
     """Before the first process is touched everything goes back, its plan too; after it nothing does."""
     before = files()
-    monkeypatch.setattr(systemd, "systemctl", lambda *_words, **_options: "")
     monkeypatch.setattr(systemd, "loaded_instances", lambda _bundle: [])
     monkeypatch.setattr(commit, "ask", lambda _request: {})
 
     def refuse(*_given: object) -> None:
         raise systemd.SystemdError("systemctl start: refused")
 
-    monkeypatch.setattr(systemd, "apply_dropins", (lambda *_given: False) if started else refuse)
+    def no_reload(*words: str, check: bool = True) -> str:
+        if words[0] == "daemon-reload" and not started and check:
+            refuse()
+        return f"{OTHER.instances[0].unit} loaded active running\n" if words[0] == "list-units" else ""
+
+    monkeypatch.setattr(systemd, "systemctl", no_reload)
     monkeypatch.setattr(commit, "_start", refuse)
     commit.generate(change(OTHER))
     with pytest.raises(commit.CommitError, match="systemctl start: refused"):
         commit.apply(change(OTHER))
     after = files()
     changed = {name for name, content in before.items() if after[name] != content}
-    assert {Path(name).name for name in changed} == ({"local.conf", names.plan_file("zt0").name} if started else set())
+    assert {Path(name).name for name in changed} == (
+        {"local.conf", names.plan_file("zt0").name, names.DROPIN_NAME} if started else set()
+    )
+
+
+@pytest.mark.parametrize("had", [True, False], ids=["another before", "none before"])
+def test_an_identity_of_a_refused_commit_does_not_stay(
+    files: Callable[[], dict[str, bytes]], monkeypatch: pytest.MonkeyPatch, had: bool
+) -> None:
+    """The next start of the instance would be another node, which no remote knows."""
+    home = names.home("zt0", 1)
+    if had:
+        (home / "identity.secret").write_text(secret(2))
+    before = files()
+    monkeypatch.setattr(systemd, "loaded_instances", lambda _bundle: [])
+
+    def interrupted(_request: object) -> dict[str, object]:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(commit, "ask", interrupted)
+    given = replace(change(PLAN), secrets={1: SecretIdentity.parse(secret(1))})
+    commit.generate(given)
+    assert (home / "identity.secret").read_text().strip() == secret(1)
+    with pytest.raises(KeyboardInterrupt):
+        commit.apply(given)
+    assert files() == before
+
+
+def test_homes_of_op_mode_stay_as_it_has_left_them(files: Callable[[], dict[str, bytes]], monkeypatch: pytest.MonkeyPatch) -> None:
+    """An archive was put back: what its homes had before belongs to a node that is gone."""
+    monkeypatch.setattr(systemd, "systemctl", lambda *_words, **_options: "")
+    monkeypatch.setattr(systemd, "loaded_instances", lambda _bundle: [])
+    monkeypatch.setattr(commit, "ask", lambda _request: (_ for _ in ()).throw(PathdError(SILENT)))
+    (plan,) = published_plans()
+    local = names.home("zt0", 1) / "local.conf"
+    right = local.read_bytes()
+    with pytest.raises(commit.CommitError, match="does not answer"):
+        commit.renew({"zt0": plan}, lambda: local.write_text("of another node") and None)
+    assert local.read_bytes() == right

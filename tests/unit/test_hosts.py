@@ -257,3 +257,47 @@ def test_an_instance_that_could_not_be_told_is_told_later(
     assert not brought.late and written == [("1", ["198.51.100.7/9993"])]
     brought.look([], {}, 5.0)
     assert len(written) == 1
+
+
+def test_a_lookup_that_asks_nobody_is_not_waited_for() -> None:
+    """Packets to name servers that are not reached yet are lost, and getent waits for answers."""
+    zone = Zone()
+    zone.answers["a"] = "silence"
+    zone.resolver.configure({"a": True}, 0.0)
+    zone.work(0.0, lambda: zone.loop.watched == 1)
+    zone.answers["a"] = "198.51.100.2"
+    zone.resolver.hurry(1.0)
+    assert zone.resolver.wake == FIRST and not zone.loop.watched
+    zone.work(FIRST, lambda: "a" in zone.resolver.hosts())
+
+
+def test_what_could_not_be_written_down_is_written_later(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    """A commit takes the addresses from there, so that it would take the new ones away again."""
+    monkeypatch.setattr(endpoints, "read_hosts", lambda: {"r2.example.org": ("198.51.100.2",)})
+    monkeypatch.setattr(endpoints, "own_identity", lambda _home: A)
+    monkeypatch.setattr(endpoints, "sync_home", lambda *_given: None)
+    stored: list[object] = []
+    full = [True]
+
+    def store(hosts: object) -> list[str]:
+        if full[0]:
+            return ["hosts.json cannot be written (No space left on device)"]
+        stored.append(hosts)
+        return []
+
+    monkeypatch.setattr(endpoints, "store_hosts", store)
+    brought = Endpoints(Loop(), lambda _event: None, lambda: None)
+    brought.configure([plan_of(NAMED)])
+    brought.look([], {}, 0.0)
+    brought._resolver._names["r2.example.org"].addresses = ("198.51.100.7",)
+    for now in (1.0, 2.0):
+        brought.look([], {}, now)
+        assert brought.late
+    assert len(caplog.records) == 1 and not stored
+    brought.configure([])  # also where no name is left
+    brought.look([], {}, 3.0)
+    full[0] = False
+    brought.look([], {}, 4.0)
+    assert stored == [{}] and not brought.late
+    brought.look([], {}, 5.0)
+    assert len(stored) == 1

@@ -107,7 +107,21 @@ def test_without_settings_local_conf_has_what_every_instance_needs() -> None:
         "cpuPinningEnabled": False,
         "interfacePrefixBlacklist": list(TUNNEL_PREFIXES),
         "allowManagementFrom": ["127.0.0.1/32", "::1/128"],
+        "secondaryPort": 9994,
     }
+
+
+@pytest.mark.parametrize("port", [9993, 60000])
+def test_zerotier_one_has_no_port_that_is_not_known(port: int) -> None:
+    """It would take a random one for port mapping, and as a second when it was offline; firewalls go by ports."""
+    plan = plan_of(f"enable-port-mapping\nprimary port {port}")
+    further = port + 10000 if port == 9993 else port - 10000
+    for k in (1, 4):
+        conf = conf_of(plan, k)["settings"]
+        assert (conf["allowSecondaryPort"], conf["secondaryPort"]) == (False, port + k - 1)
+        assert conf["tertiaryPort"] == further + k - 1 and plan.instance(k).ports == (port + k - 1, further + k - 1)
+    ours = conf_of(make_plan(bundle(EXAMPLE), CPUS, "/sbin/ztnode"))["settings"]
+    assert "secondaryPort" not in ours and "tertiaryPort" not in ours
 
 
 def test_a_counted_port_is_one_more_for_each_instance() -> None:

@@ -5,6 +5,7 @@
 #include "core.h"
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 /* Whether the core's own functions are there; else no node may be started. */
@@ -13,6 +14,10 @@ bool decode_works(void);
 /* From now on there are no nodes but the configured remotes, which may ask less of the core (verbs.h). */
 void decode_close(void);
 bool decode_closed(void);
+
+/* The numbers of the trusted paths that are configured, at most DECODE_TRUSTED; no other is believed. One thread. */
+#define DECODE_TRUSTED 32
+void decode_trust(const uint64_t *numbers, size_t count);
 
 /* Whether the MAC of a packet that is signed only, such as a HELLO, was made with a key. */
 bool decode_genuine(struct core_packet *packet, const unsigned char key[32]);

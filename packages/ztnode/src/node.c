@@ -2,6 +2,7 @@
 
 #include "callbacks.h"
 #include "caller.h"
+#include "decode.h"
 #include "home.h"
 #include "io.h"
 #include "offloads.h"
@@ -88,6 +89,8 @@ static void *receive(void *argument) {
 static void apply_physical(struct node *node) {
 	ZT_Node_setPhysicalPathConfiguration(node->core, NULL, NULL);
 	const struct settings *settings = localconf_settings(node->host.conf);
+	uint64_t trusted[DECODE_TRUSTED];
+	size_t trusted_count = 0;
 	for (size_t i = 0; i < settings->physical_count; i++) {
 		const struct physical_path *path = &settings->physical[i];
 		if (!path->mtu && !path->trusted_path_id) continue;
@@ -102,7 +105,9 @@ static void apply_physical(struct node *node) {
 		}
 		struct core_path_config config = {path->trusted_path_id, path->mtu};
 		ZT_Node_setPhysicalPathConfiguration(node->core, &network, &config);
+		if (path->trusted_path_id && trusted_count < DECODE_TRUSTED) trusted[trusted_count++] = path->trusted_path_id;
 	}
+	decode_trust(trusted, trusted_count);
 }
 
 static void tell_addresses(struct node *node) {

@@ -31,9 +31,9 @@ from zerotier_multi.archive import (
     unseal,
 )
 from zerotier_multi.commit import CommitError, NotNow, renew
-from zerotier_multi.configured_identity import BEFORE, coming_identity
+from zerotier_multi.configured_identity import coming_identity
 from zerotier_multi.files import aside, clear_unfinished, sync, write_atomic
-from zerotier_multi.homes import configured_files, make_home, own_identity
+from zerotier_multi.homes import BEFORE, configured_files, make_home, own_identity
 from zerotier_multi.op.actions import ends_in_order
 from zerotier_multi.op.data import SCHEMA
 from zerotier_multi.op.errors import NotConfigured, Unavailable, WrongValue

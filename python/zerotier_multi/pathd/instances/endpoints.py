@@ -27,6 +27,7 @@ class Endpoints:
         self._written = read_hosts()
         self._resolver = Resolver(loop, self._told, self._written)
         self._late: set[tuple[str, int]] = set()  # instances that could not be given what is written down
+        self._unstored = False  # what is known could not be written down
         self._underlay: Mapping[str, Collection[str]] | None = None
 
     def configure(self, plans: Sequence[Plan]) -> None:
@@ -37,7 +38,7 @@ class Endpoints:
 
     def look(self, silent: Collection[int], underlay: Mapping[str, Collection[str]], now: float) -> None:
         """Look names up for these paths, known by their next hops, which are not up; ``underlay`` are this router's addresses."""
-        if not self._users and not self._written:
+        if not self._users and not self._written and not self.late:
             return
         down = {
             (plan.bundle, path.remote, path.instance)
@@ -52,8 +53,8 @@ class Endpoints:
 
     @property
     def late(self) -> bool:
-        """Whether :meth:`look` has to try again to give an instance its addresses."""
-        return bool(self._late)
+        """Whether :meth:`look` has to try again to write addresses down, or to give them to an instance."""
+        return bool(self._late) or self._unstored
 
     def faults(self, plan: Plan, path: PathPlan | None = None) -> list[str]:
         """Sentences on names of a bundle, or of one of its paths, that could not be looked up."""
@@ -84,10 +85,12 @@ class Endpoints:
         hosts = self._resolver.hosts()
         moved = {name for name in hosts.keys() | self._written.keys() if hosts.get(name) != self._written.get(name)}
         due = self._late | {(b, k) for name in moved for b, _remote, k in self._users.get(name, ())}
-        if moved:
-            self._written = hosts
-            for sentence in store_hosts(hosts):
+        self._written = hosts
+        if moved or self._unstored:
+            problems = store_hosts(hosts)
+            for sentence in problems if not self._unstored else ():
                 log.warning("%s", sentence)
+            self._unstored = bool(problems)
         self._late = {
             (plan.bundle, instance.number)
             for plan in self._plans for instance in plan.instances

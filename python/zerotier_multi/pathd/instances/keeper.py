@@ -48,6 +48,7 @@ class Keeper:
         self._plans: Sequence[Plan] = ()
         self._seen: set[str] = set()  # devices that have been there in this daemon's life, or an earlier one's
         self._been_up: set[int] = set()  # paths that have been up at any time
+        self._nameless: set[str] = set()  # units without an identity, told once
         self._revival = Revival()
         self._losses = Revival(first=LOSS)
         self._squatted = Squatted(systemd.failed, in_the_way, lambda unit, by: self._tell(events.blocked(*self.instance(unit), by)))
@@ -100,7 +101,12 @@ class Keeper:
 
     def _heal(self, plan: Plan, instance: InstancePlan) -> None:
         if plan.controller_free and not healing.has_identity(instance):
-            return  # op mode is making it, and starts it then; the engine would make another one
+            # Op mode may be making it, and starts it then; the engine would make another one.
+            if instance.unit not in self._nameless:
+                log.warning("%s/%d has no identity; commit the bundle again to give it one", plan.bundle, instance.number)
+            self._nameless.add(instance.unit)
+            return
+        self._nameless.discard(instance.unit)
         written = healing.heal(plan, instance)
         self._start_again([instance], [events.revival(plan.bundle, instance, healing.cause(instance, written))])
 
