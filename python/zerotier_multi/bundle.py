@@ -15,6 +15,7 @@ from zerotier_multi.transit import IPAddress, IPInterface, IPNetwork, Transit
 from zerotier_multi.values import Endpoint, NamedEndpoint
 
 AUTO = "auto"
+MAPPED = 10000  # from the port of an instance to that for port mapping
 
 
 @dataclass(frozen=True)
@@ -141,10 +142,18 @@ class Bundle:
     def ports(self, instance: int) -> tuple[tuple[int, str], ...]:
         """All ports of ``instance``, each with the CLI path of what gives it."""
         further = [s for s in self.settings if s.setting.counted]
+        given = {s.path for s in self.settings}
+        mapped = "enable-port-mapping" in given and "tertiary port" not in given
         return (
             (self.port(instance), self.port_path(instance)),
             *((int(str(s.for_instance(instance))), f"{self.path} {s.path} {s.value}") for s in further),
+            *([(self.mapped_port(instance), f"{self.path} enable-port-mapping")] if mapped else ()),
         )
+
+    def mapped_port(self, instance: int) -> int:
+        """Port for port mapping of ``instance`` without ``tertiary port``, in whose place zerotier-one would take a random one."""
+        port = self.port(instance)
+        return port + MAPPED if port + MAPPED <= 65535 else port - MAPPED
 
     def listening(self, instance: int) -> tuple[IPAddress, ...]:
         """Addresses of the underlay that ``instance`` listens on; empty: all."""

@@ -333,12 +333,16 @@ class _Published:
 
     def __init__(self, bundle: str, units: Iterable[str]) -> None:
         self._files = Before([names.plan_file(bundle), names.controller_key(bundle)])
-        self._dropins = Before(systemd.dropin_path(unit) for unit in units)
+        self._places = [systemd.dropin_path(unit) for unit in units]
+        self._dropins = Before(self._places)
 
     def restore(self) -> None:
         """Bring it back, as far as the disk lets it, and have systemd and zerotier-pathd follow it."""
         self._files.restore()
         if self._dropins.restore():
+            for path in self._places:
+                with suppress(OSError):  # something else is in it
+                    path.parent.rmdir()
             systemd.systemctl("daemon-reload", check=False)
         # One that is only late may have read the new one already.
         systemd.systemctl("kill", "--kill-whom=main", "--signal=HUP", names.PATHD_UNIT, check=False)

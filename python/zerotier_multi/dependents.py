@@ -19,11 +19,11 @@ SECTIONS = (
     ("service",),
     ("vrf", "name"),
 )
-_NAMED_BELOW = ("interface", "inbound-interface")
+_NAMED_BELOW = ("interface", "inbound-interface", "listen-interface")
 # Of protocols and services, those that ask for the device.
 _STRICT = {
     "protocols": frozenset({"igmp-proxy", "isis", "mpls", "ospf", "ospfv3", "pim", "pim6"}),
-    "service": frozenset({"broadcast-relay", "conntrack-sync", "mdns", "ndp-proxy", "ntp"}),
+    "service": frozenset({"broadcast-relay", "conntrack-sync", "dhcp-server", "dhcpv6-relay", "dns", "mdns", "ndp-proxy", "ntp"}),
 }
 
 Sections = Mapping[tuple[str, ...], Mapping[str, Any]]
@@ -39,8 +39,7 @@ def warnings(bundle: str, devices: Collection[str], sections: Sections) -> list[
     for section, tree in sections.items():
         for path, device in _named(tree):
             line = (*section, *path)
-            refused = _refused(line)
-            if refused and ours.fullmatch(device) and device not in devices:
+            if ours.fullmatch(device) and device not in devices and (refused := _refused(line)):
                 found.append(
                     f"{' '.join(line)}: {bundle} will have no device {device}; delete this line, or VyOS refuses {refused} at the next boot"
                 )
@@ -50,7 +49,7 @@ def warnings(bundle: str, devices: Collection[str], sections: Sections) -> list[
 def _refused(line: tuple[str, ...]) -> str:
     """What VyOS refuses as a whole where a device that it names is missing; empty where it does not."""
     where = line[3:] if line[:2] == ("vrf", "name") else line
-    if where and where[0] in _STRICT:
+    if len(where) > 1 and where[0] in _STRICT:
         return f"{where[0]} {where[1]}" if where[1] in _STRICT[where[0]] else ""
     return "" if where is not line else line[0] if line[0] == "firewall" else " ".join(line[:2])
 

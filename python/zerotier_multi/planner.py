@@ -29,7 +29,6 @@ HASH_POLICY = {"layer3": 0, "layer4": 1, "inner": 2}
 
 # One frame of 1394 bytes is exactly one 1432-byte packet of ZeroTier's; each further 1416 bytes fill one more.
 MTU_STEP, MTU_BASE = 1416, 1394
-MAPPED = 10000  # from the port of an instance to that for port mapping
 
 
 def best_mtu(limit: int) -> int:
@@ -148,17 +147,12 @@ def _instance(bundle: Bundle, number: int, engine: str, cpus: tuple[int, ...]) -
     )
 
 
-def mapped_port(port: int) -> int:
-    """The port for port mapping of an instance with this port, where none is configured: zerotier-one would take a random one."""
-    return port + MAPPED if port + MAPPED <= 65535 else port - MAPPED
-
-
 def _settings(bundle: Bundle, number: int) -> tuple[SettingPlan, ...]:
     """Of ``local.conf``; what an instance has of its own overrides the bundle's."""
     given = {s.key: s.for_instance(number) for s in bundle.settings}
     given |= {s.key: s.value for s in bundle.override(number).settings}
     if given.get(("settings", "portMappingEnabled")) is True:
-        given.setdefault(("settings", "tertiaryPort"), mapped_port(bundle.port(number)))
+        given.setdefault(("settings", "tertiaryPort"), bundle.mapped_port(number))
     return tuple(SettingPlan(key, value) for key, value in given.items())
 
 

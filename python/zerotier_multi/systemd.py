@@ -137,7 +137,8 @@ def failed(units: Sequence[str]) -> set[str]:
 def loaded_instances(bundle: str) -> list[str]:
     """Units of instances of a bundle that systemd has loaded or that have a drop-in, sorted."""
     units = _loaded([f"zerotier-multi@{bundle}-*.service"])
-    units |= {path.name[: -len(".d")] for path in names.UNIT_DROPIN_ROOT.glob(f"zerotier-multi@{bundle}-*.service.d")}
+    dropins = names.UNIT_DROPIN_ROOT.glob(f"zerotier-multi@{bundle}-*.service.d/{names.DROPIN_NAME}")
+    units |= {path.parent.name[: -len(".d")] for path in dropins}
     return sorted(units)
 
 

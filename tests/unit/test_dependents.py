@@ -17,10 +17,16 @@ ELSEWHERE: dict[tuple[str, ...], dict[str, Any]] = {
         "static": {"route": {"192.168.9.0/24": {"interface": {"zt0": {}}}}},
         "bfd": {"peer": {"10.14.0.2": {"source": {"interface": "zt0p4"}}}},
     },
-    ("service",): {"ntp": {"interface": "zt0p4"}, "router-advert": {"interface": {"zt0p4": {}}}},
+    ("service",): {
+        "ntp": {"interface": "zt0p4"},
+        "router-advert": {"interface": {"zt0p4": {}}},
+        "dhcp-server": {"listen-interface": ["zt0p4"]},
+        "dns": {"dynamic": {"name": {"x": {"address": {"interface": "zt0p4"}}}}},
+    },
     ("vrf", "name"): {
         "blue": {"table": "200", "protocols": {"isis": {"interface": {"zt0p4": {}}}, "static": {"interface": {"zt0p4": {}}}}},
         "zt0p4": {"table": "201"},
+        "interface": {"protocols": {"zt0p4": {}}},
     },
 }
 LINES = {
@@ -28,6 +34,8 @@ LINES = {
     "policy local-route rule 10 inbound-interface zt0p4": "policy local-route",
     "protocols ospf interface zt0p4": "protocols ospf",
     "service ntp interface zt0p4": "service ntp",
+    "service dhcp-server listen-interface zt0p4": "service dhcp-server",
+    "service dns dynamic name x address interface zt0p4": "service dns",
     "vrf name blue protocols isis interface zt0p4": "protocols isis",
 }
 

@@ -45,6 +45,8 @@ def of_local_conf(conf: Mapping[str, Any], name: str, **known: Any) -> Process:
     for key, value in _leaves(conf):
         if key in _OURS or key[:2] == ("settings", "bind"):
             continue
+        if key == ("settings", "secondaryPort") and value == settings.get("primaryPort"):
+            continue  # of a home of ours: none (local_conf)
         found = next((read for row in SETTINGS if (read := _line(row, key, value)) is not None), None)
         if found is None:
             remarks.append(f"{'.'.join(key)} of local.conf has no setting")

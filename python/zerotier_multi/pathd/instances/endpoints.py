@@ -45,6 +45,7 @@ class Endpoints:
             for plan in self._plans for path in plan.paths if path.nexthop_id in silent
         }  # fmt: skip
         self._resolver.configure({name: bool(users & down) for name, users in self._users.items()}, now)
+        underlay = {device: own for device, own in underlay.items() if own}
         if self._underlay is not None and underlay != self._underlay:
             self._resolver.hurry(now)
         self._underlay = underlay

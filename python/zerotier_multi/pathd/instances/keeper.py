@@ -103,7 +103,11 @@ class Keeper:
         if plan.controller_free and not healing.has_identity(instance):
             # Op mode may be making it, and starts it then; the engine would make another one.
             if instance.unit not in self._nameless:
-                log.warning("%s/%d has no identity; commit the bundle again to give it one", plan.bundle, instance.number)
+                log.warning(
+                    "%s/%d has no identity; restore it from an archive, or commit a change of the bundle to have a new one",
+                    plan.bundle,
+                    instance.number,
+                )
             self._nameless.add(instance.unit)
             return
         self._nameless.discard(instance.unit)

@@ -96,11 +96,9 @@ class Resolver:
     def hurry(self, now: float) -> None:
         """Another address may reach other name servers: what could not be looked up, or leads nowhere, is looked up at once."""
         for entry in self._names.values():
-            if entry.lookup:  # which asks name servers that may not be reached
-                self._end(entry)
-                entry.next_at = max(now, entry.asked_at + FIRST)
+            entry.delay = FIRST  # also of a lookup that is under way, and may ask nobody
             if entry.next_at is not None:
-                entry.delay, entry.next_at = FIRST, min(entry.next_at, max(now, entry.asked_at + FIRST))
+                entry.next_at = min(entry.next_at, max(now, entry.asked_at + FIRST))
         self._alarm.set(self.wake)
 
     def hosts(self) -> dict[str, tuple[str, ...]]:
