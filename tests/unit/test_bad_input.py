@@ -38,6 +38,8 @@ ALONE = [
      f"{P} disable-secondary-port conflicts with secondary port; delete one of them"),
     ("port mapping off and on", EXAMPLE + "disable-port-mapping\nenable-port-mapping",
      f"{P} disable-port-mapping conflicts with enable-port-mapping; delete one of them"),
+    ("a port for mapping that is another's", EXAMPLE + "enable-port-mapping\ninstance 2 port 19993",
+     f"{P} enable-port-mapping: instance zt0/1 would use port 19993, as instance zt0/2 does; change one of the two ports"),
     ("a tertiary port for nothing", EXAMPLE + "tertiary port 20000",
      f"{P} tertiary port is for port mapping; set enable-port-mapping or delete it"),
     ("more prefixes than an engine keeps", EXAMPLE + "".join(f"network-config 198.51.{n}.0/24 mtu 1400\n" for n in range(33)),

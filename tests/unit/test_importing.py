@@ -95,6 +95,14 @@ def test_a_home_with_everything(tmp_path: Path) -> None:
     assert made["settings"]["policies"] == LOCAL_CONF["settings"]["policies"]
 
 
+def test_a_home_of_ours_has_no_second_port(tmp_path: Path) -> None:
+    """Its local.conf names one that zerotier-one does not use."""
+    plan = make_plan(bundle(f"instances 1\nnetwork-id {NETWORK}\n{REST}"), (Cpu(0, 0),), "/usr/sbin/zerotier-one")
+    conf = json.loads(local_conf(plan, plan.instances[0]))
+    assert conf["settings"]["secondaryPort"] == conf["settings"]["primaryPort"]
+    assert not any("secondary port" in line for line in imported(home(tmp_path / "1", conf)))
+
+
 def test_several_homes_are_the_instances_of_one_bundle(tmp_path: Path) -> None:
     for k in (1, 2, 10):
         home(tmp_path / f"zt{k}", {"settings": {"primaryPort": 9990 + k, "lowBandwidthMode": k == 2}})
