@@ -13,10 +13,12 @@ static inline void bucket_fill(struct bucket *bucket, double seconds) {
 	if (bucket->tokens > bucket->most) bucket->tokens = bucket->most;
 }
 
-static inline bool bucket_take(struct bucket *bucket) {
-	if (bucket->tokens < 1) return false;
-	bucket->tokens -= 1;
+static inline bool bucket_take_some(struct bucket *bucket, double some) {
+	if (bucket->tokens < some) return false;
+	bucket->tokens -= some;
 	return true;
 }
+
+static inline bool bucket_take(struct bucket *bucket) { return bucket_take_some(bucket, 1); }
 
 #endif

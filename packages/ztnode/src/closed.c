@@ -1,4 +1,4 @@
-/* Two more things that the core lets a remote do where each is the root of a moon, beside those of verbs.h.
+/* More that the core lets a remote do where each is the root of a moon, beside those of verbs.h.
  *
  * A root tells a node which address it sees it at. Where that differs from the last, the core takes all paths of that
  * family and scope for dead, those to others too (SelfAwareness::iam): a remote that told other addresses in turns kept
@@ -9,7 +9,13 @@
  * it looks at the signature, and never removes one (Network::clean is not called). Networks without a controller have no
  * certificates.
  *
- * The core calls both by way of its procedure linkage table, where a program comes before its libraries. */
+ * Answers to HELLO may bring newer worlds, and the core verifies each, 2 ms long, 55 of them in one packet. The planet and
+ * the moons of such a link come from the configuration.
+ *
+ * A peer may say that it is to be found elsewhere from now on (Peer::clusterRedirect, for clusters that there are no more),
+ * and everything for it goes there at once: to whom it likes, at line speed.
+ *
+ * The core calls them by way of its procedure linkage table, where a program comes before its libraries. */
 #include "closed.h"
 
 #include "decode.h"
@@ -21,15 +27,20 @@
 
 static void (*core_iam)(void *, void *, const void *, int64_t, const void *, const void *, bool, int64_t);
 static int (*core_add_certificate)(void *, void *, const void *);
+static bool (*core_accepts_worlds)(const void *, const void *);
+static void (*core_redirect)(void *, void *, const void *, const void *, int64_t);
 
 /* Before main, as decode.c and relay.c do. */
 __attribute__((constructor)) static void find_originals(void) {
 	void *iam = dlsym(RTLD_NEXT, CORE_IAM), *add = dlsym(RTLD_NEXT, CORE_ADD_CERTIFICATE);
 	memcpy(&core_iam, &iam, sizeof iam);
 	memcpy(&core_add_certificate, &add, sizeof add);
+	void *worlds = dlsym(RTLD_NEXT, CORE_ACCEPTS_WORLDS), *redirect = dlsym(RTLD_NEXT, CORE_REDIRECT);
+	memcpy(&core_accepts_worlds, &worlds, sizeof worlds);
+	memcpy(&core_redirect, &redirect, sizeof redirect);
 }
 
-bool closed_works(void) { return core_iam && core_add_certificate; }
+bool closed_works(void) { return core_iam && core_add_certificate && core_accepts_worlds && core_redirect; }
 
 void closed_iam(void *own, void *thread, const void *reporter, int64_t socket, const void *from, const void *surface,
                 bool trusted, int64_t now) {
@@ -38,4 +49,12 @@ void closed_iam(void *own, void *thread, const void *reporter, int64_t socket, c
 
 int closed_add_certificate(void *network, void *thread, const void *certificate) {
 	return decode_closed() ? ADD_REJECTED : core_add_certificate(network, thread, certificate);
+}
+
+bool closed_accepts_worlds(const void *topology, const void *node) {
+	return !decode_closed() && core_accepts_worlds(topology, node);
+}
+
+void closed_redirect(void *peer, void *thread, const void *path, const void *to, int64_t now) {
+	if (!decode_closed()) core_redirect(peer, thread, path, to, now);
 }

@@ -119,7 +119,7 @@ static bool may_pass(void *packet, bool sealed) {
 		length = core_packet_length(packet);
 	}
 	enum verbs what = verbs_of(packet, length, decode_closed());
-	return what == VERBS_PASS || (what != VERBS_REFUSED && verbs_members(packet, what, sealed, clock_ms()));
+	return what == VERBS_PASS || (what != VERBS_REFUSED && verbs_in_budget(packet, length, what, sealed, clock_ms()));
 }
 
 /* The core drops a packet whose MAC is wrong without a trace: so it does with one that it must not carry out. */

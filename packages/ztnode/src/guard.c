@@ -4,6 +4,7 @@
 #include "identity.h"
 #include "remotes.h"
 #include "util.h"
+#include "verbs.h"
 
 #include <malloc.h>
 #include <stdlib.h>
@@ -45,6 +46,7 @@ static bool close_gate(struct guard *guard, const struct remote_identity *remote
 	explicit_bzero(private_key, sizeof private_key);
 	guard->count = count;
 	good = good && gate_close(guard->gate, nodes, count, authentic, guard);
+	good = good && verbs_know(nodes, count);
 	if (good) decode_close();
 	free(nodes);
 	return good;

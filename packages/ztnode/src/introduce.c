@@ -11,8 +11,11 @@
 #include "introduce.h"
 
 #include <dlfcn.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
+
+#define PAUSE_MS 1000 /* between two introductions of the same two */
 
 typedef void introduce_function(const void *peer, void *thread, int64_t now, const void *const *other);
 
@@ -24,8 +27,23 @@ __attribute__((constructor)) static void find_original(void) {
 	memcpy(&original, &found, sizeof found);
 }
 
+/* Packets between two nodes without a path have the core introduce them once for each, and anybody can send such packets.
+ */
+static bool too_soon(const void *one, const void *other, int64_t now) {
+	static struct {
+		const void *low, *high;
+		int64_t at;
+	} recent[256];
+	const void *low = one < other ? one : other, *high = one < other ? other : one;
+	size_t slot =
+		(((uintptr_t)low ^ (uintptr_t)high >> 3) * 0x9e3779b97f4a7c15ULL >> 40) % (sizeof recent / sizeof *recent);
+	if (recent[slot].low == low && recent[slot].high == high && now - recent[slot].at < PAUSE_MS) return true;
+	recent[slot].low = low, recent[slot].high = high, recent[slot].at = now;
+	return false;
+}
+
 void peer_introduce(const void *peer, void *thread, int64_t now, const void *const *other) {
-	if (!original || peer == *other) return;
+	if (!original || peer == *other || too_soon(peer, *other, now)) return;
 	original(peer, thread, now, other);
 	original(*other, thread, now, &peer);
 }

@@ -5,6 +5,8 @@
 
 #include <pthread.h>
 #include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
 
 enum { SOURCE = 13, VERB = 27, COMPRESSED = 0x80, VERB_MASK = 0x1f };
 enum { IN_RE_VERB = 28, IN_RE_ID = 29, ANSWER_LEAST = 37 };
@@ -31,32 +33,84 @@ enum {
 	 BIT(VERB_EXT_FRAME) | BIT(VERB_ECHO) | BIT(VERB_MULTICAST_LIKE) | BIT(VERB_MULTICAST_GATHER) |                        \
 	 BIT(VERB_MULTICAST_FRAME) | BIT(VERB_PUSH_DIRECT_PATHS) | BIT(VERB_ACK) | BIT(VERB_QOS_MEASUREMENT) |                 \
 	 BIT(VERB_PATH_NEGOTIATION))
-#define ANSWERS_OF_REMOTES                                                                                                 \
-	(BIT(VERB_HELLO) | BIT(VERB_EXT_FRAME) | BIT(VERB_ECHO) | BIT(VERB_MULTICAST_GATHER) | BIT(VERB_MULTICAST_FRAME))
+#define ANSWERS_OF_REMOTES (BIT(VERB_HELLO) | BIT(VERB_EXT_FRAME) | BIT(VERB_ECHO) | BIT(VERB_MULTICAST_GATHER))
 
-/* The core keeps up to 10 kB of such a packet for ten minutes. So many a second of each remote. It names its groups itself
- * once a minute. But it answers every frame that is sent to a group of fewer than 32 members: such answers must not use up
- * what lets it stay in its groups. */
-#define MEMBERS_PER_S 2.0
-#define MEMBERS_BURST 100.0
-#define BUDGETS 256
+/* How many groups, of those that a remote is in, the core is told of. It keeps each for ten minutes, and searches those
+ * that have the same hash, which the remote may choose. A remote names all of its groups once a minute. */
+#define GROUPS_PER_S 40.0
+#define GROUPS_BURST 4096.0
+enum { HEADER = 28, GROUP = 18 };
+/* Each has us send two packets to where it says. Who relays introduces two nodes twice a minute. */
+#define MEETINGS_PER_S 1.0
+#define MEETINGS_BURST 32.0
+#define NODES 2048 /* twice as many as a link has remotes */
 static struct budget {
-	struct bucket bucket;
+	uint64_t node;
+	struct bucket groups, meetings;
 	int64_t filled;
-} budgets[2][2][BUDGETS]; /* by node; some share one */
+} budgets[2][NODES];
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
-bool verbs_members(const unsigned char *packet, enum verbs what, bool sealed, int64_t now) {
-	uint64_t node = number_at(packet + SOURCE, 5);
+/* NULL where the table is full. */
+static struct budget *budget_of(struct budget *table, uint64_t node) {
+	size_t at = (size_t)(node * 0x9e3779b97f4a7c15ULL >> 40);
+	for (size_t i = 0; i < NODES; i++) {
+		struct budget *budget = &table[(at + i) % NODES];
+		if (!budget->node)
+			*budget = (struct budget){
+				node, {GROUPS_PER_S, GROUPS_BURST, GROUPS_BURST}, {MEETINGS_PER_S, MEETINGS_BURST, MEETINGS_BURST}, 0};
+		if (budget->node == node) return budget;
+	}
+	return NULL;
+}
+
+bool verbs_in_budget(const unsigned char *packet, unsigned int length, enum verbs what, bool sealed, int64_t now) {
+	bool left = false;
 	pthread_mutex_lock(&lock);
-	struct budget *budget =
-		&budgets[what == VERBS_ANSWER][sealed][(node ^ node >> 8 ^ node >> 16 ^ node >> 24 ^ node >> 32) % BUDGETS];
-	if (!budget->bucket.rate) budget->bucket = (struct bucket){MEMBERS_PER_S, MEMBERS_BURST, MEMBERS_BURST};
-	else bucket_fill(&budget->bucket, (double)(now - budget->filled) / 1000);
-	budget->filled = now;
-	bool left = bucket_take(&budget->bucket);
+	struct budget *budget = budget_of(budgets[sealed], number_at(packet + SOURCE, 5));
+	if (budget) {
+		double seconds = (double)(now - budget->filled) / 1000;
+		bucket_fill(&budget->groups, seconds), bucket_fill(&budget->meetings, seconds);
+		budget->filled = now;
+		left = what == VERBS_MEMBERS ? bucket_take_some(&budget->groups, 1 + (length - HEADER) / GROUP)
+		                             : bucket_take(&budget->meetings);
+	}
 	pthread_mutex_unlock(&lock);
 	return left;
+}
+
+/* -- members of a group */
+
+enum { DESTINATION = 8, MEMBER_COUNT = 59, MEMBERS = 61, ADDRESS = 5, MEMBERS_MOST = 64 };
+static uint64_t *remotes;
+static size_t remote_count;
+
+bool verbs_know(const uint64_t *nodes, size_t count) {
+	uint64_t *copy = calloc(count + 1, sizeof *copy);
+	if (!copy) return false;
+	memcpy(copy, nodes, count * sizeof *copy);
+	free(remotes);
+	remotes = copy, remote_count = count;
+	return true;
+}
+
+static bool is_known(uint64_t node) {
+	for (size_t i = 0; i < remote_count; i++)
+		if (remotes[i] == node) return true;
+	return false;
+}
+
+/* Whether an answer names this node and remotes alone. The core serves 32 members of a group, so that as many that are made
+ * up would be served in place of all that there are. */
+static bool names_known_members(const unsigned char *packet, unsigned int length) {
+	if (length < MEMBERS) return false;
+	uint64_t count = number_at(packet + MEMBER_COUNT, 2), self = number_at(packet + DESTINATION, ADDRESS);
+	if (count > MEMBERS_MOST || length < MEMBERS + ADDRESS * count) return false;
+	for (uint64_t i = 0; i < count; i++) {
+		uint64_t node = number_at(packet + MEMBERS + ADDRESS * i, ADDRESS);
+		if (node != self && !is_known(node)) return false;
+	}
+	return true;
 }
 
 bool verbs_compressed(const unsigned char *packet, unsigned int length) {
@@ -71,9 +125,11 @@ enum verbs verbs_of(const unsigned char *packet, unsigned int length, bool close
 	if (answer && length >= ANSWER_LEAST && number_at(packet + IN_RE_ID, 4) == 0) return VERBS_REFUSED;
 	if (!closed) return VERBS_PASS;
 	if (!(OF_REMOTES & BIT(verb))) return VERBS_REFUSED;
-	if (verb == VERB_MULTICAST_LIKE) return VERBS_MEMBERS;
+	if (verb == VERB_MULTICAST_LIKE || verb == VERB_MULTICAST_GATHER) return VERBS_MEMBERS;
+	if (verb == VERB_RENDEZVOUS) return VERBS_MEETING;
 	if (verb != VERB_OK || length < ANSWER_LEAST) return VERBS_PASS;
 	unsigned int asked = packet[IN_RE_VERB];
 	if (asked > VERB_MASK || !(ANSWERS_OF_REMOTES & BIT(asked))) return VERBS_REFUSED;
-	return asked == VERB_MULTICAST_GATHER ? VERBS_MEMBERS : asked == VERB_MULTICAST_FRAME ? VERBS_ANSWER : VERBS_PASS;
+	if (asked != VERB_MULTICAST_GATHER) return VERBS_PASS;
+	return names_known_members(packet, length) ? VERBS_MEMBERS : VERBS_REFUSED;
 }

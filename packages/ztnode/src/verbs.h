@@ -10,17 +10,20 @@
 #define ZTNODE_VERBS_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
+/* The configured remotes, who alone are named as members of groups; before there are packets. False without memory. */
+bool verbs_know(const uint64_t *nodes, size_t count);
 /* Whether the core must take off the compression of a packet before anything can be said of it. */
 bool verbs_compressed(const unsigned char *packet, unsigned int length);
 /* What may become of a packet whose MAC is right, and which is neither encrypted nor compressed any more. `closed`: there
- * are no nodes but the configured remotes. One that names members of multicast groups, unasked or as an answer to a frame
- * for them, needs verbs_members too. */
-enum verbs { VERBS_REFUSED, VERBS_PASS, VERBS_MEMBERS, VERBS_ANSWER };
+ * are no nodes but the configured remotes. One that asks for members of groups or names them, or where another node is,
+ * needs verbs_in_budget too. */
+enum verbs { VERBS_REFUSED, VERBS_PASS, VERBS_MEMBERS, VERBS_MEETING };
 enum verbs verbs_of(const unsigned char *packet, unsigned int length, bool closed);
 /* Whether its sender has not done such a thing too often; `now` in milliseconds, of a clock that is never set. What came by
  * a trusted path, without a MAC, is counted by itself. Any thread. */
-bool verbs_members(const unsigned char *packet, enum verbs what, bool sealed, int64_t now);
+bool verbs_in_budget(const unsigned char *packet, unsigned int length, enum verbs what, bool sealed, int64_t now);
 
 #endif

@@ -2,10 +2,22 @@
 
 #include <assert.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { LENGTH = 60, VERB = 27, IN_RE_VERB = 28, IN_RE_ID = 29 };
-enum { OK = 3, WHOIS = 4, FRAME = 6, LIKE = 9, CREDENTIALS, CONFIG_REQUEST, CONFIG, GATHER, COMPRESSED = 0x80 };
+enum {
+	OK = 3,
+	WHOIS = 4,
+	RENDEZVOUS = 5,
+	FRAME = 6,
+	LIKE = 9,
+	CREDENTIALS,
+	CONFIG_REQUEST,
+	CONFIG,
+	GATHER,
+	COMPRESSED = 0x80
+};
 
 static enum verbs of(unsigned char verb, unsigned char asked, bool closed) {
 	unsigned char packet[LENGTH] = {0};
@@ -25,11 +37,14 @@ static void test_what_remotes_may(void) {
 	}
 	assert(of(FRAME, 0, true) == VERBS_PASS && of(FRAME | COMPRESSED, 0, true) == VERBS_PASS);
 	assert(of(LIKE, 0, true) == VERBS_MEMBERS && of(LIKE, 0, false) == VERBS_PASS);
+	assert(of(GATHER, 0, true) == VERBS_MEMBERS && of(GATHER, 0, false) == VERBS_PASS);
+	assert(of(RENDEZVOUS, 0, true) == VERBS_MEETING && of(RENDEZVOUS, 0, false) == VERBS_PASS);
 }
 
 static void test_answers(void) {
-	assert(of(OK, 1, true) == VERBS_PASS && of(OK, 8, true) == VERBS_PASS && of(OK, GATHER, true) == VERBS_MEMBERS);
-	static const unsigned char refused[] = {WHOIS, CONFIG_REQUEST, CONFIG, 0x20 + 1, 0xff};
+	assert(of(OK, 1, true) == VERBS_PASS && of(OK, 8, true) == VERBS_PASS);
+	static const unsigned char refused[] = {WHOIS, CONFIG_REQUEST, CONFIG, GATHER,
+	                                        0x0e,  0x20 + 1,       0xff}; /* GATHER: too short */
 	for (size_t i = 0; i < sizeof refused; i++) assert(of(OK, refused[i], true) == VERBS_REFUSED);
 	unsigned char packet[LENGTH] = {0};
 	packet[IN_RE_VERB] = 1, packet[IN_RE_ID + 4] = 1; /* the upper half of the number is zero */
@@ -46,40 +61,98 @@ static void test_answers(void) {
 	assert(!verbs_compressed(packet, sizeof packet));
 }
 
-static unsigned int taken_of(unsigned char node, enum verbs what, bool sealed, int64_t now) {
-	unsigned char packet[LENGTH] = {[17] = node};
+static unsigned int taken_of(uint64_t node, enum verbs what, unsigned int length, bool sealed, int64_t now) {
+	unsigned char packet[LENGTH] = {0};
+	for (int i = 0; i < 5; i++) packet[13 + i] = (unsigned char)(node >> (32 - 8 * i));
 	unsigned int count = 0;
-	for (int i = 0; i < 1000; i++) count += verbs_members(packet, what, sealed, now);
+	while (count < 100000 && verbs_in_budget(packet, length, what, sealed, now)) count++;
 	return count;
 }
 
-static unsigned int taken(unsigned char node, int64_t now) { return taken_of(node, VERBS_MEMBERS, true, now); }
+#define NODE 0x1122334455ULL
+enum { ONE = 28, FULL = 28 + 18 * 77 };
 
-static void test_members_of_groups(void) {
-	unsigned int burst = taken(1, 1000);
-	assert(burst >= 50 && burst <= 200);
-	assert(taken(1, 1000) == 0);
-	assert(taken(2, 1000) == burst); /* another remote has its own */
-	unsigned int second = taken(1, 2000);
-	assert(second >= 1 && second <= 10);
-	assert(taken(1, 1000 + 600000) == burst);
+/* Groups count, however many are in a packet. */
+static void test_groups(void) {
+	unsigned int burst = taken_of(NODE, VERBS_MEMBERS, ONE, true, 1000);
+	assert(burst >= 2000 && burst <= 10000);
+	assert(taken_of(NODE, VERBS_MEMBERS, ONE, true, 1000) == 0);
+	/* another remote has its own, one with the same sum of bytes, too */
+	assert(taken_of(NODE ^ 0x0101, VERBS_MEMBERS, ONE, true, 1000) == burst);
+	unsigned int full = taken_of(NODE + 1, VERBS_MEMBERS, FULL, true, 1000);
+	assert(full >= burst / 80 && full <= burst / 77);
+	/* 1024 groups in packets of 77, once a minute */
+	for (int64_t now = 2000000; now < 2600000; now += 60000)
+		for (int i = 0; i < 14; i++) {
+			unsigned char like[LENGTH] = {[17] = 9};
+			bool in = verbs_in_budget(like, FULL, VERBS_MEMBERS, true, now);
+			assert(in);
+		}
+	unsigned int second = taken_of(NODE, VERBS_MEMBERS, ONE, true, 2000);
+	assert(second >= 10 && second <= 100);
+	assert(taken_of(NODE, VERBS_MEMBERS, ONE, true, 2000 + 600000) == burst);
 }
 
-/* A remote answers each frame for a group; what anybody sends by a trusted path is without proof of who sent it. */
+static void test_meetings(void) {
+	unsigned int burst = taken_of(NODE, VERBS_MEETING, ONE, true, 5000000);
+	assert(burst >= 16 && burst <= 64 && taken_of(NODE, VERBS_MEETING, ONE, true, 5002000) <= 4);
+	assert(taken_of(NODE, VERBS_MEMBERS, ONE, true, 5002000) > 1000); /* each kind has its own */
+}
+
+/* What anybody sends by a trusted path is without proof of who sent it. */
 static void test_one_kind_leaves_the_others_theirs(void) {
-	assert(of(OK, 0x0e, true) == VERBS_ANSWER);
-	for (int64_t now = 2000000; now < 2100000; now += 1000) {
-		taken_of(3, VERBS_ANSWER, true, now), taken_of(3, VERBS_MEMBERS, false, now);
-		unsigned char like[LENGTH] = {[17] = 3};
-		assert(verbs_members(like, VERBS_MEMBERS, true, now));
+	assert(taken_of(3, VERBS_MEMBERS, ONE, false, 6000000) > 1000);
+	assert(taken_of(3, VERBS_MEMBERS, ONE, true, 6000000) > 1000);
+}
+
+/* As many as there are remotes, and more than that. */
+static void test_many_nodes(void) {
+	unsigned int served = 0;
+	for (uint64_t node = 1; node < 5000; node++) served += taken_of(node << 8, VERBS_MEETING, ONE, true, 7000000) > 0;
+	assert(served >= 1024 && served <= 2048);
+}
+
+static void put_node(unsigned char *at, uint64_t node) {
+	for (int i = 0; i < 5; i++) at[i] = (unsigned char)(node >> (32 - 8 * i));
+}
+
+/* An answer with so many members of which one is `node`. */
+static enum verbs naming(unsigned int count, uint64_t node) {
+	unsigned char packet[61 + 5 * 100] = {0};
+	packet[VERB] = OK, packet[IN_RE_VERB] = GATHER, packet[IN_RE_ID + 3] = 1;
+	put_node(packet + 8, 0x1111111111);
+	packet[59] = (unsigned char)(count >> 8), packet[60] = (unsigned char)count;
+	for (unsigned int i = 0; i < count && i < 100; i++) put_node(packet + 61 + 5 * i, i == count / 2 ? node : 0x2222222222);
+	for (unsigned int length = 0; length < 61 + 5 * count && length <= sizeof packet; length++) {
+		unsigned char *exact = malloc(length + 1); /* the sanitizer sees a read beyond its end */
+		assert(exact);
+		memcpy(exact, packet, length);
+		enum verbs cut = verbs_of(exact, length, true);
+		assert(cut != VERBS_MEMBERS);
+		free(exact);
 	}
+	return verbs_of(packet, sizeof packet, true);
+}
+
+static void test_who_may_be_named(void) {
+	const uint64_t remotes[] = {0x2222222222, 0x3333333333};
+	bool taken = verbs_know(remotes, 2);
+	assert(taken);
+	assert(naming(0, 0) == VERBS_MEMBERS);
+	assert(naming(1, 0x1111111111) == VERBS_MEMBERS && naming(1, 0x3333333333) == VERBS_MEMBERS);
+	assert(naming(1, 0x4444444444) == VERBS_REFUSED && naming(31, 0x4444444444) == VERBS_REFUSED);
+	assert(naming(64, 0x3333333333) == VERBS_MEMBERS && naming(65, 0x3333333333) == VERBS_REFUSED);
+	assert(naming(65535, 0) == VERBS_REFUSED);
 }
 
 int main(void) {
 	test_what_remotes_may();
 	test_answers();
-	test_members_of_groups();
+	test_who_may_be_named();
+	test_groups();
+	test_meetings();
 	test_one_kind_leaves_the_others_theirs();
+	test_many_nodes();
 	puts("test_verbs: ok");
 	return 0;
 }
