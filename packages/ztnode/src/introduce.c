@@ -28,17 +28,13 @@ __attribute__((constructor)) static void find_original(void) {
 }
 
 /* Packets between two nodes without a path have the core introduce them once for each, and anybody can send such packets.
- */
+ * Pairs that share a slot share the pause. */
 static bool too_soon(const void *one, const void *other, int64_t now) {
-	static struct {
-		const void *low, *high;
-		int64_t at;
-	} recent[256];
+	static int64_t last[256];
 	const void *low = one < other ? one : other, *high = one < other ? other : one;
-	size_t slot =
-		(((uintptr_t)low ^ (uintptr_t)high >> 3) * 0x9e3779b97f4a7c15ULL >> 40) % (sizeof recent / sizeof *recent);
-	if (recent[slot].low == low && recent[slot].high == high && now - recent[slot].at < PAUSE_MS) return true;
-	recent[slot].low = low, recent[slot].high = high, recent[slot].at = now;
+	size_t slot = (((uintptr_t)low ^ (uintptr_t)high >> 3) * 0x9e3779b97f4a7c15ULL >> 40) % (sizeof last / sizeof *last);
+	if (now - last[slot] < PAUSE_MS) return true;
+	last[slot] = now;
 	return false;
 }
 
