@@ -142,16 +142,18 @@ class Bundle:
     def ports(self, instance: int) -> tuple[tuple[int, str], ...]:
         """All ports of ``instance``, each with the CLI path of what gives it."""
         further = [s for s in self.settings if s.setting.counted]
-        given = {s.path for s in self.settings}
-        mapped = "enable-port-mapping" in given and "tertiary port" not in given
+        mapped = self.mapped_port(instance)
         return (
             (self.port(instance), self.port_path(instance)),
             *((int(str(s.for_instance(instance))), f"{self.path} {s.path} {s.value}") for s in further),
-            *([(self.mapped_port(instance), f"{self.path} enable-port-mapping")] if mapped else ()),
+            *([(mapped, f"{self.path} enable-port-mapping")] if mapped else ()),
         )
 
-    def mapped_port(self, instance: int) -> int:
-        """Port for port mapping of ``instance`` without ``tertiary port``, in whose place zerotier-one would take a random one."""
+    def mapped_port(self, instance: int) -> int | None:
+        """Port for port mapping of ``instance`` where none is configured, and zerotier-one would take a random one; else None."""
+        given = {s.path for s in self.settings}
+        if "enable-port-mapping" not in given or "tertiary port" in given:
+            return None
         port = self.port(instance)
         return port + MAPPED if port + MAPPED <= 65535 else port - MAPPED
 

@@ -151,8 +151,8 @@ def _settings(bundle: Bundle, number: int) -> tuple[SettingPlan, ...]:
     """Of ``local.conf``; what an instance has of its own overrides the bundle's."""
     given = {s.key: s.for_instance(number) for s in bundle.settings}
     given |= {s.key: s.value for s in bundle.override(number).settings}
-    if given.get(("settings", "portMappingEnabled")) is True:
-        given.setdefault(("settings", "tertiaryPort"), bundle.mapped_port(number))
+    if mapped := bundle.mapped_port(number):
+        given["settings", "tertiaryPort"] = mapped
     return tuple(SettingPlan(key, value) for key, value in given.items())
 
 
