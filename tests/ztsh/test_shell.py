@@ -104,8 +104,11 @@ def test_ctrl_c_is_for_the_program_that_has_the_terminal(shell: pexpect.spawn[st
 
 
 def test_ctrl_c_behind_a_pipe_leaves_nobody_at_the_keyboard(shell: pexpect.spawn[str]) -> None:
+    # A shell that has just started a pipe dies of Ctrl-C until it waits for it: only then is it for the programs alone.
+    waited = "until grep -qsx do_wait /proc/$$/wchan; do :; done"
     assert "gone on\r\n" in interrupted(
-        shell, "show configuration commands | { trap 'echo gone on; exit' INT; echo ready; while :; do sleep 0.1; done; }"
+        shell,
+        f"show configuration commands | {{ trap 'echo gone on; exit' INT; {waited}; echo ready; while :; do sleep 0.1; done; }}",
     )
     assert Path(f"/proc/{shell.pid}/task/{shell.pid}/children").read_text() == ""
 
