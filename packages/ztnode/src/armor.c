@@ -6,6 +6,7 @@
  * selects a version, for tests and to exclude one that misbehaves on some CPU. */
 #include "armor.h"
 
+#include "asked.h"
 #include "core.h"
 #include "shortcut.h"
 #include "siv.h"
@@ -79,6 +80,7 @@ void armor_close_bytes(const struct siv_key keys[2], unsigned char *bytes, size_
 
 void armor_seal(void *packet, const void *key, bool encrypt, const void *aes) {
 	shortcut_sealing(packet, encrypt, aes);
+	asked_sealing(packet, core_packet_length(packet));
 	if (encrypt && usable(packet, aes)) armor_seal_bytes(aes, packet, core_packet_length(packet));
 	else if (core_seal) core_seal(packet, key, encrypt, aes);
 }

@@ -67,9 +67,10 @@ static int on_path_check(core_node *core, void *user, void *thread, uint64_t pee
                          const struct sockaddr_storage *to) {
 	(void)core, (void)thread, (void)socket;
 	struct core_host *host = user;
-	bool excluded = localconf_excludes(host->conf, to);
-	if (!excluded && host->contact && contact_hint(host->contact, peer, to)) wake(host);
-	return !excluded;
+	if (localconf_excludes(host->conf, to)) return false;
+	if (!host->contact) return true;
+	if (contact_hint(host->contact, peer, to)) wake(host);
+	return contact_admits(host->contact, peer, to, localconf_names(host->conf, peer, to));
 }
 
 static int on_path_lookup(core_node *core, void *user, void *thread, uint64_t peer, int family,

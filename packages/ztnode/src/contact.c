@@ -2,6 +2,7 @@
 
 #include "recovery.h"
 #include "relay.h"
+#include "standing.h"
 #include "util.h"
 
 #include <dlfcn.h>
@@ -68,6 +69,7 @@ struct contact {
 	pthread_mutex_t lock; /* of the hints; nothing is called under it */
 	struct hint hints[HINTS];
 	atomic_size_t hint_count; /* read without it, too: whether there are any */
+	struct standings standings;
 };
 
 static void *word_at(const void *object, size_t offset) {
@@ -100,12 +102,14 @@ struct contact *contact_new(core_node *core, struct underlay *underlay, struct g
 	contact->underlay = underlay;
 	contact->guard = guard;
 	pthread_mutex_init(&contact->lock, NULL);
+	standings_begin(&contact->standings);
 	return contact;
 }
 
 void contact_free(struct contact *contact) {
 	if (!contact) return;
 	pthread_mutex_destroy(&contact->lock);
+	standings_end(&contact->standings);
 	free(contact->known);
 	free(contact);
 }
@@ -123,10 +127,6 @@ static void release(struct contact *contact, void *peer) {
 	contact->operator_delete(peer);
 }
 
-static bool same_endpoint(const struct sockaddr_storage *a, const struct sockaddr_storage *b) {
-	return same_address(a, b) && address_port(a) == address_port(b);
-}
-
 /* -- hints */
 
 bool contact_hint(struct contact *contact, uint64_t peer, const struct sockaddr_storage *address) {
@@ -138,6 +138,10 @@ bool contact_hint(struct contact *contact, uint64_t peer, const struct sockaddr_
 	if (fresh) contact->hints[contact->hint_count++] = (struct hint){peer, *address};
 	pthread_mutex_unlock(&contact->lock);
 	return fresh;
+}
+
+bool contact_admits(struct contact *contact, uint64_t peer, const struct sockaddr_storage *address, bool configured) {
+	return !guard_closed(contact->guard) || standings_admit(&contact->standings, peer, core_scope(address), configured);
 }
 
 static size_t take_hints(struct contact *contact, struct hint taken[HINTS]) {
@@ -174,12 +178,6 @@ static void remember(struct known *known, const struct sockaddr_storage *place) 
 	known->places[1 + known->told++ % (PLACES - 1)] = *place;
 }
 
-static bool is_try(const struct settings *settings, uint64_t node, const struct sockaddr_storage *place) {
-	for (size_t i = 0; i < settings->try_count; i++)
-		if (settings->tries[i].node == node && same_endpoint(&settings->tries[i].address, place)) return true;
-	return false;
-}
-
 /* Everywhere: the addresses that are configured, those of the paths that the core remembers, and the latest others. */
 static void search(void *object, const struct settings *settings, const struct core_peer *peer, const struct known *known,
                    int64_t now) {
@@ -188,11 +186,22 @@ static void search(void *object, const struct settings *settings, const struct c
 	for (unsigned int i = 0; i < peer->path_count && i < CORE_MAX_PATHS; i++)
 		hello(object, settings, peer->paths[i].socket, &peer->paths[i].address, now);
 	for (unsigned int i = 0; i < PLACES; i++)
-		if (!is_try(settings, peer->address, &known->places[i])) hello(object, settings, -1, &known->places[i], now);
+		if (!try_listed(settings, peer->address, &known->places[i])) hello(object, settings, -1, &known->places[i], now);
 }
 
-static void look_at(struct contact *contact, const struct settings *settings, const struct core_peer *peer,
-                    struct known *known, bool hinted, int64_t now) {
+/* The widest scope of a peer's configured addresses; 0: it has none. */
+static int configured_scope(const struct settings *settings, uint64_t node) {
+	int widest = 0;
+	for (size_t i = 0; i < settings->try_count; i++) {
+		int scope = settings->tries[i].node == node ? core_scope(&settings->tries[i].address) : 0;
+		if (scope && (!widest || scope < widest)) widest = scope;
+	}
+	return widest;
+}
+
+/* Returns the scope of what stands. */
+static int look_at(struct contact *contact, const struct settings *settings, const struct core_peer *peer,
+                   struct known *known, bool hinted, int64_t now) {
 	const struct core_path *path = preferred_of(peer);
 	struct preferred_path seen = {.found = path != NULL};
 	if (path) {
@@ -206,12 +215,15 @@ static void look_at(struct contact *contact, const struct settings *settings, co
 	            (peer->role == CORE_ROLE_MOON && (known->told || known->places[0].ss_family));
 	int todo = recovery_look(&known->watch, &seen, ours, hinted, now);
 	contact->busy |= known->watch.asked != 0 || hinted;
+	int stands = standing_scope(path ? path->scope : 0, !(todo & RECOVERY_RESET), configured_scope(settings, peer->address),
+	                            known->watch.down, now);
 	void *object = todo ? peer_of(contact, peer->address) : NULL;
-	if (!object) return;
+	if (!object) return stands;
 	if (todo & RECOVERY_ASK && path) hello(object, settings, path->socket, &path->address, now);
 	if (todo & RECOVERY_RESET && path) peer_reset(object, NULL, path->scope, path->address.ss_family, now);
 	if (todo & RECOVERY_SEARCH) search(object, settings, peer, known, now);
 	release(contact, object);
+	return stands;
 }
 
 /* What is known of the peers that there are now, taken over from the last look; both lists are in the same order. */
@@ -245,6 +257,7 @@ void contact_look(struct contact *contact, const struct settings *settings, int6
 	bool good = list && renew(contact, list);
 	if (list) relay_choose(list);
 	if (list) guard_know(contact->guard, list, settings);
+	struct standing *standings = good ? calloc(list->count + 1, sizeof *standings) : NULL;
 	for (size_t i = 0; good && i < list->count; i++) {
 		bool hinted = false;
 		for (size_t k = 0; k < hint_count; k++) {
@@ -252,7 +265,9 @@ void contact_look(struct contact *contact, const struct settings *settings, int6
 			hinted = true;
 			remember(&contact->known[i], &hints[k].address);
 		}
-		look_at(contact, settings, &list->peers[i], &contact->known[i], hinted, now);
+		int scope = look_at(contact, settings, &list->peers[i], &contact->known[i], hinted, now);
+		if (standings) standings[i] = (struct standing){list->peers[i].address, scope};
 	}
+	if (standings) standings_set(&contact->standings, standings, list->count);
 	if (list) ZT_Node_freeQueryResult(contact->core, list);
 }

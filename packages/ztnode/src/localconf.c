@@ -79,6 +79,13 @@ bool localconf_excludes(struct localconf *conf, const struct sockaddr_storage *a
 	return excluded;
 }
 
+bool localconf_names(struct localconf *conf, uint64_t node, const struct sockaddr_storage *address) {
+	pthread_mutex_lock(&conf->lock);
+	bool named = try_listed(conf->settings, node, address);
+	pthread_mutex_unlock(&conf->lock);
+	return named;
+}
+
 bool localconf_try(struct localconf *conf, uint64_t node, int family, struct sockaddr_storage *found) {
 	int count = 0;
 	pthread_mutex_lock(&conf->lock);

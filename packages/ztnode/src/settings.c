@@ -124,6 +124,12 @@ bool address_excluded(const struct settings *settings, const struct sockaddr_sto
 	return false;
 }
 
+bool try_listed(const struct settings *settings, uint64_t node, const struct sockaddr_storage *address) {
+	for (size_t i = 0; i < settings->try_count; i++)
+		if (settings->tries[i].node == node && same_endpoint(&settings->tries[i].address, address)) return true;
+	return false;
+}
+
 bool devicemap_lookup(const char *text, uint64_t nwid, char name[IFNAMSIZ]) {
 	for (const char *line = text; line && *line; line = strchr(line, '\n'), line = line ? line + 1 : NULL) {
 		uint64_t found;

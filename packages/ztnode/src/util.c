@@ -199,6 +199,10 @@ bool same_address(const struct sockaddr_storage *a, const struct sockaddr_storag
 	return memcmp(address_bytes(a), address_bytes(b), a->ss_family == AF_INET ? 4 : 16) == 0;
 }
 
+bool same_endpoint(const struct sockaddr_storage *a, const struct sockaddr_storage *b) {
+	return same_address(a, b) && address_port(a) == address_port(b);
+}
+
 bool parse_prefix(const char *text, struct prefix *prefix) {
 	struct sockaddr_storage address;
 	if (!strchr(text, '/') || !parse_address(text, '/', &address)) return false;

@@ -48,6 +48,7 @@ void format_address(const struct sockaddr_storage *address, char *text, size_t s
 socklen_t address_size(const struct sockaddr_storage *address);
 uint16_t address_port(const struct sockaddr_storage *address);
 bool same_address(const struct sockaddr_storage *a, const struct sockaddr_storage *b); /* port left out */
+bool same_endpoint(const struct sockaddr_storage *a, const struct sockaddr_storage *b);
 
 /* An address prefix such as 10.14.0.0/28. */
 struct prefix {

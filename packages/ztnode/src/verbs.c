@@ -1,5 +1,6 @@
 #include "verbs.h"
 
+#include "asked.h"
 #include "bucket.h"
 #include "util.h"
 
@@ -43,7 +44,8 @@ enum { HEADER = 28, GROUP = 18 };
 /* Each has us send two packets to where it says. Who relays introduces two nodes twice a minute. */
 #define MEETINGS_PER_S 1.0
 #define MEETINGS_BURST 32.0
-#define NODES 2048 /* twice as many as a link has remotes */
+#define NODES 2048       /* twice as many as a link has remotes */
+#define FILLED_MS 102400 /* after which a budget is whole again, and so as good as none: GROUPS_BURST / GROUPS_PER_S */
 static struct budget {
 	uint64_t node;
 	struct bucket groups, meetings;
@@ -51,23 +53,26 @@ static struct budget {
 } budgets[2][NODES];
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
-/* NULL where the table is full. */
-static struct budget *budget_of(struct budget *table, uint64_t node) {
+/* NULL where all are in use, which takes as many nodes that were busy in the last minutes. */
+static struct budget *budget_of(struct budget *table, uint64_t node, int64_t now) {
 	size_t at = (size_t)(node * 0x9e3779b97f4a7c15ULL >> 40);
+	struct budget *whole = NULL;
 	for (size_t i = 0; i < NODES; i++) {
 		struct budget *budget = &table[(at + i) % NODES];
-		if (!budget->node)
-			*budget = (struct budget){
-				node, {GROUPS_PER_S, GROUPS_BURST, GROUPS_BURST}, {MEETINGS_PER_S, MEETINGS_BURST, MEETINGS_BURST}, 0};
 		if (budget->node == node) return budget;
+		if (!whole && (!budget->node || now - budget->filled >= FILLED_MS)) whole = budget;
+		if (!budget->node) break;
 	}
-	return NULL;
+	if (whole)
+		*whole = (struct budget){
+			node, {GROUPS_PER_S, GROUPS_BURST, GROUPS_BURST}, {MEETINGS_PER_S, MEETINGS_BURST, MEETINGS_BURST}, now};
+	return whole;
 }
 
 bool verbs_in_budget(const unsigned char *packet, unsigned int length, enum verbs what, bool sealed, int64_t now) {
 	bool left = false;
 	pthread_mutex_lock(&lock);
-	struct budget *budget = budget_of(budgets[sealed], number_at(packet + SOURCE, 5));
+	struct budget *budget = budget_of(budgets[sealed], number_at(packet + SOURCE, 5), now);
 	if (budget) {
 		double seconds = (double)(now - budget->filled) / 1000;
 		bucket_fill(&budget->groups, seconds), bucket_fill(&budget->meetings, seconds);
@@ -113,8 +118,16 @@ static bool names_known_members(const unsigned char *packet, unsigned int length
 	return true;
 }
 
+/* Those of which more is looked at than the verb. */
+#define LOOKED_INTO (BIT(VERB_OK) | BIT(VERB_MULTICAST_LIKE) | BIT(VERB_MULTICAST_GATHER))
+
 bool verbs_compressed(const unsigned char *packet, unsigned int length) {
-	return length > VERB && (packet[VERB] & COMPRESSED) && (packet[VERB] & VERB_MASK) == VERB_OK;
+	return length > VERB && (packet[VERB] & COMPRESSED) && (LOOKED_INTO & BIT(packet[VERB] & VERB_MASK));
+}
+
+/* Whether it is an answer to what its sender was asked, with members of a group in it. */
+static bool is_asked(const unsigned char *packet) {
+	return asked_of(number_at(packet + SOURCE, 5), packet[IN_RE_VERB], (uint32_t)number_at(packet + IN_RE_ID, 4));
 }
 
 enum verbs verbs_of(const unsigned char *packet, unsigned int length, bool closed) {
@@ -123,13 +136,13 @@ enum verbs verbs_of(const unsigned char *packet, unsigned int length, bool close
 	bool answer = verb == VERB_OK || verb == VERB_ERROR;
 	/* The core knows what it has sent by half of the packet's number, and its list of them begins as zeros. */
 	if (answer && length >= ANSWER_LEAST && number_at(packet + IN_RE_ID, 4) == 0) return VERBS_REFUSED;
-	if (!closed) return VERBS_PASS;
-	if (!(OF_REMOTES & BIT(verb))) return VERBS_REFUSED;
+	if (closed && !(OF_REMOTES & BIT(verb))) return VERBS_REFUSED;
 	if (verb == VERB_MULTICAST_LIKE || verb == VERB_MULTICAST_GATHER) return VERBS_MEMBERS;
-	if (verb == VERB_RENDEZVOUS) return VERBS_MEETING;
+	if (verb == VERB_RENDEZVOUS) return closed ? VERBS_MEETING : VERBS_PASS;
 	if (verb != VERB_OK || length < ANSWER_LEAST) return VERBS_PASS;
 	unsigned int asked = packet[IN_RE_VERB];
-	if (asked > VERB_MASK || !(ANSWERS_OF_REMOTES & BIT(asked))) return VERBS_REFUSED;
-	if (asked != VERB_MULTICAST_GATHER) return VERBS_PASS;
-	return names_known_members(packet, length) ? VERBS_MEMBERS : VERBS_REFUSED;
+	if (closed && (asked > VERB_MASK || !(ANSWERS_OF_REMOTES & BIT(asked)))) return VERBS_REFUSED;
+	if (asked != VERB_MULTICAST_GATHER && asked != VERB_MULTICAST_FRAME) return VERBS_PASS;
+	if (!is_asked(packet) || (closed && !names_known_members(packet, length))) return VERBS_REFUSED;
+	return VERBS_MEMBERS;
 }

@@ -1,22 +1,14 @@
 /* A hostile remote to which the core listens: its node is the root of a moon, as in a controller-free link.
  *
  * Real cores. The remote tells of nodes that it makes up, one of them the network's controller, sends a configuration of
- * the network that this one has signed, and subscribes to multicast groups without end. A core whose gate is open shows
- * that each of these has its effect; one whose gate is closed does nothing of it and goes on. */
+ * the network that this one has signed, and subscribes to multicast groups without end, which is limited at any gate. A
+ * core whose gate is open shows that each of the others has its effect; one whose gate is closed does nothing of it and
+ * goes on. */
 #include "forge.h"
 
 #include <malloc.h>
 
 enum { VERB_LIKE = 9, VERB_CONFIG = 12, MTU = 1400, OTHER_MTU = 1500, LIKES = 1000, NODES = 50 };
-
-/* Of the core: keys, and signatures with them. */
-struct keys {
-	unsigned char public[64], private[64];
-};
-void core_agreeing(struct keys *keys) __asm__("_ZN8ZeroTier6C2551910_calcPubDHERNS0_4PairE");
-void core_signing(struct keys *keys) __asm__("_ZN8ZeroTier6C2551910_calcPubEDERNS0_4PairE");
-void core_sign(const unsigned char *private, const unsigned char *public, const void *message, unsigned int length,
-               void *signature) __asm__("_ZN8ZeroTier6C255194signERKNS0_7PrivateERKNS0_6PublicEPKvjPv");
 
 static void put_bytes(const void *bytes, size_t length) {
 	memcpy(packet.bytes + packet.length, bytes, length);
@@ -122,7 +114,7 @@ int main(void) {
 	pair_begin(ends);
 	restart(ends, &remote);
 	struct effects found = attacked(ends, &remote, ends[0].last_hello);
-	assert(found.mtu == OTHER_MTU && found.peers == NODES + 1 && found.bytes > 5 << 20);
+	assert(found.mtu == OTHER_MTU && found.peers == NODES + 1 && found.bytes < 2 << 20);
 
 	/* An answer to what was never asked, at any gate. */
 	restart(ends, &remote);

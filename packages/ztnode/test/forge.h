@@ -10,6 +10,15 @@
 enum { DESTINATION = 8, SOURCE = 13, FLAGS = 18, VERB = 27, MOON = 0x99 };
 enum { VERB_OK = 3, VERB_WHOIS = 4 };
 
+/* Of the core: keys, and signatures with them. */
+struct keys {
+	unsigned char public[64], private[64];
+};
+void core_agreeing(struct keys *keys) __asm__("_ZN8ZeroTier6C2551910_calcPubDHERNS0_4PairE");
+void core_signing(struct keys *keys) __asm__("_ZN8ZeroTier6C2551910_calcPubEDERNS0_4PairE");
+void core_sign(const unsigned char *private, const unsigned char *public, const void *message, unsigned int length,
+               void *signature) __asm__("_ZN8ZeroTier6C255194signERKNS0_7PrivateERKNS0_6PublicEPKvjPv");
+
 static void put_node(unsigned char *at, const char *public) {
 	uint64_t byte;
 	for (int i = 0; i < 5; i++) {

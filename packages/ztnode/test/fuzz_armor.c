@@ -4,6 +4,7 @@
 #include "core.h"
 #include "decode.h"
 #include "siv.h"
+#include "verbs.h"
 
 #include <dlfcn.h>
 #include <stdint.h>
@@ -37,7 +38,10 @@ static void check(struct core_packet *own, struct core_packet *cores, const unsi
 		if (memcmp(own, cores, sizeof *own) != 0) abort();
 		if (choice & 8) own->bytes[choice % own->length] ^= 1, cores->bytes[choice % own->length] ^= 1;
 	}
-	bool passes = core_open(cores, key, keys) && decode_may_pass(cores); /* what it asks, behind the MAC (verbs.h) */
+	bool good = core_open(cores, key, keys);
+	/* What it asks is looked at behind the MAC; what has a budget may pass the first time and not the second. */
+	if (good && verbs_of(cores->bytes, cores->length, false) == VERBS_MEMBERS) return;
+	bool passes = good && decode_may_pass(cores);
 	if (decode_dearmor(own, key, keys) != passes) abort();
 	if (memcmp(own, cores, sizeof *own) != 0) abort();
 }

@@ -17,6 +17,7 @@
 
 #define NETWORK 0x8056c2e21c000001ULL
 #define WIRE 256
+#define ELSEWHERE 7777 /* a port */
 
 struct end {
 	core_node *core;
@@ -33,6 +34,7 @@ struct end {
 	unsigned int last_length;
 	unsigned char last_frame[64];
 	uint64_t last_hello; /* number of the last packet sent that was one */
+	int elsewhere;       /* packets sent to ELSEWHERE */
 };
 
 /* What is on the wire, handed over outside of the core's callbacks. */
@@ -83,6 +85,7 @@ static int on_send(core_node *core, void *user, void *thread, int64_t socket, co
 	const unsigned char *bytes = data;
 	if (length > 27 && bytes[13] != 0xff && (bytes[18] & 0x38) == 0 && bytes[27] == 1)
 		end->last_hello = number_at(bytes, 8);
+	end->elsewhere += address_port(to) == ELSEWHERE;
 	if (!end->other || !same_address(to, &end->other->address) || length > sizeof wire->data) return -1;
 	wire[wire_end % WIRE].to = end->other;
 	wire[wire_end % WIRE].length = length;

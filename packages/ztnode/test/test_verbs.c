@@ -1,5 +1,7 @@
 #include "verbs.h"
 
+#include "asked.h"
+
 #include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,6 +18,7 @@ enum {
 	CONFIG_REQUEST,
 	CONFIG,
 	GATHER,
+	GROUP_FRAME,
 	COMPRESSED = 0x80
 };
 
@@ -27,8 +30,9 @@ static enum verbs of(unsigned char verb, unsigned char asked, bool closed) {
 
 static void test_what_remotes_may(void) {
 	for (unsigned char verb = 0; verb < 32; verb++) {
-		assert(of(verb, 0x01, false) == VERBS_PASS);
-		assert(of(verb | COMPRESSED, 0x01, false) == VERBS_PASS);
+		enum verbs expected = verb == LIKE || verb == GATHER ? VERBS_MEMBERS : VERBS_PASS;
+		assert(of(verb, 0x01, false) == expected);
+		assert(of(verb | COMPRESSED, 0x01, false) == expected);
 	}
 	static const unsigned char refused[] = {WHOIS, CREDENTIALS, CONFIG_REQUEST, CONFIG, 0x0f, 0x11, 0x14, 0x15, 0x17, 0x1f};
 	for (size_t i = 0; i < sizeof refused; i++) {
@@ -36,8 +40,7 @@ static void test_what_remotes_may(void) {
 		assert(of(refused[i] | COMPRESSED, 1, true) == VERBS_REFUSED);
 	}
 	assert(of(FRAME, 0, true) == VERBS_PASS && of(FRAME | COMPRESSED, 0, true) == VERBS_PASS);
-	assert(of(LIKE, 0, true) == VERBS_MEMBERS && of(LIKE, 0, false) == VERBS_PASS);
-	assert(of(GATHER, 0, true) == VERBS_MEMBERS && of(GATHER, 0, false) == VERBS_PASS);
+	assert(of(LIKE, 0, true) == VERBS_MEMBERS && of(GATHER, 0, true) == VERBS_MEMBERS);
 	assert(of(RENDEZVOUS, 0, true) == VERBS_MEETING && of(RENDEZVOUS, 0, false) == VERBS_PASS);
 }
 
@@ -56,6 +59,8 @@ static void test_answers(void) {
 	for (unsigned int length = 0; length < IN_RE_ID + 8; length++) (void)verbs_of(packet, length, true);
 	assert(!verbs_compressed(packet, sizeof packet) && !verbs_compressed(packet, VERB));
 	packet[VERB] |= COMPRESSED;
+	assert(verbs_compressed(packet, sizeof packet));
+	packet[VERB] = LIKE | COMPRESSED; /* its groups are counted */
 	assert(verbs_compressed(packet, sizeof packet));
 	packet[VERB] = FRAME | COMPRESSED; /* the core takes it off itself */
 	assert(!verbs_compressed(packet, sizeof packet));
@@ -110,17 +115,28 @@ static void test_many_nodes(void) {
 	unsigned int served = 0;
 	for (uint64_t node = 1; node < 5000; node++) served += taken_of(node << 8, VERBS_MEETING, ONE, true, 7000000) > 0;
 	assert(served >= 1024 && served <= 2048);
+	assert(taken_of(5000 << 8, VERBS_MEETING, ONE, true, 7000000) == 0);
+	assert(taken_of(5000 << 8, VERBS_MEETING, ONE, true, 7200000) > 0); /* none of those has been busy since */
+	assert(taken_of(5000 << 8, VERBS_MEETING, ONE, true, 7200000) == 0);
 }
 
 static void put_node(unsigned char *at, uint64_t node) {
 	for (int i = 0; i < 5; i++) at[i] = (unsigned char)(node >> (32 - 8 * i));
 }
 
+#define REMOTE 0x2222222222ULL
+
+static void ask(uint64_t node, unsigned char verb, unsigned char number) {
+	unsigned char packet[LENGTH] = {[3] = number, [VERB] = verb};
+	put_node(packet + 8, node);
+	asked_sealing(packet, sizeof packet);
+}
+
 /* An answer with so many members of which one is `node`. */
 static enum verbs naming(unsigned int count, uint64_t node) {
 	unsigned char packet[61 + 5 * 100] = {0};
 	packet[VERB] = OK, packet[IN_RE_VERB] = GATHER, packet[IN_RE_ID + 3] = 1;
-	put_node(packet + 8, 0x1111111111);
+	put_node(packet + 8, 0x1111111111), put_node(packet + 13, REMOTE);
 	packet[59] = (unsigned char)(count >> 8), packet[60] = (unsigned char)count;
 	for (unsigned int i = 0; i < count && i < 100; i++) put_node(packet + 61 + 5 * i, i == count / 2 ? node : 0x2222222222);
 	for (unsigned int length = 0; length < 61 + 5 * count && length <= sizeof packet; length++) {
@@ -138,6 +154,7 @@ static void test_who_may_be_named(void) {
 	const uint64_t remotes[] = {0x2222222222, 0x3333333333};
 	bool taken = verbs_know(remotes, 2);
 	assert(taken);
+	ask(REMOTE, GATHER, 1);
 	assert(naming(0, 0) == VERBS_MEMBERS);
 	assert(naming(1, 0x1111111111) == VERBS_MEMBERS && naming(1, 0x3333333333) == VERBS_MEMBERS);
 	assert(naming(1, 0x4444444444) == VERBS_REFUSED && naming(31, 0x4444444444) == VERBS_REFUSED);
@@ -145,10 +162,34 @@ static void test_who_may_be_named(void) {
 	assert(naming(65535, 0) == VERBS_REFUSED);
 }
 
+static enum verbs told_by(uint64_t node, unsigned char asked, unsigned char number) {
+	unsigned char packet[100] = {[VERB] = OK, [IN_RE_VERB] = asked, [IN_RE_ID + 3] = number};
+	put_node(packet + 13, node);
+	return verbs_of(packet, sizeof packet, false);
+}
+
+/* Members come in answers alone, of whom was asked, to what was asked, at any gate. */
+static void test_who_may_name(void) {
+	ask(REMOTE, GATHER, 7), ask(REMOTE, GROUP_FRAME, 8), ask(REMOTE, FRAME, 9), ask(REMOTE, 1, 10);
+	asked_sealing((unsigned char[LENGTH]){[3] = 11, [VERB] = GATHER}, VERB); /* cut off */
+	assert(told_by(REMOTE, GATHER, 7) == VERBS_MEMBERS && told_by(REMOTE, GROUP_FRAME, 8) == VERBS_MEMBERS);
+	assert(told_by(REMOTE + 1, GATHER, 7) == VERBS_REFUSED && told_by(REMOTE + 1, GROUP_FRAME, 8) == VERBS_REFUSED);
+	assert(told_by(REMOTE, GROUP_FRAME, 7) == VERBS_REFUSED && told_by(REMOTE, GATHER, 8) == VERBS_REFUSED);
+	for (unsigned char number = 9; number < 13; number++)
+		assert(told_by(REMOTE, GATHER, number) == VERBS_REFUSED && told_by(REMOTE, GROUP_FRAME, number) == VERBS_REFUSED);
+	assert(told_by(0, GATHER, 11) == VERBS_REFUSED && told_by(REMOTE, 1, 12) == VERBS_PASS);
+	/* the same place in the table */
+	unsigned char other[LENGTH] = {[2] = 0x10, [3] = 7, [VERB] = GATHER};
+	put_node(other + 8, REMOTE);
+	asked_sealing(other, sizeof other);
+	assert(told_by(REMOTE, GATHER, 7) == VERBS_REFUSED);
+}
+
 int main(void) {
 	test_what_remotes_may();
 	test_answers();
 	test_who_may_be_named();
+	test_who_may_name();
 	test_groups();
 	test_meetings();
 	test_one_kind_leaves_the_others_theirs();

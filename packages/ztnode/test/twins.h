@@ -515,7 +515,8 @@ static void forge(void) {
 	put_node(packet.bytes + AT_DESTINATION, alone.node);
 	put_node(packet.bytes + AT_SOURCE, peer.node);
 	packet.bytes[AT_FLAGS] = 0;
-	static const unsigned char verbs[] = {6, 6, 6, 6, 6, 7, 0x86, 0x46, 0x26, 0, 8, 14, 9, 0x1f, 16, 5};
+	static const unsigned char verbs[] = {6,    6, 6, 6,  6,    7,    0x86, 0x46,
+	                                      0x26, 0, 8, 14, 0x12, 0x1f, 16,   5}; /* none with a budget (verbs.h) */
 	packet.bytes[AT_VERB] = verbs[next() % 16];
 	uint64_t nwid = NETWORK(next() % (NETWORKS + 1));
 	for (unsigned int i = 0; i < 8 && AT_NETWORK + i < packet.length; i++)
