@@ -17,6 +17,7 @@ class PathState(StrEnum):
     WAITING = "waiting"  # for the other paths to the remote, or for its device
     DRAINED = "drained"  # carries nothing new, because its instance is to be restarted
     HELD = "held down"  # answers come, but it has fallen too often
+    NARROW = "narrow"  # packets of full size are lost on it, and not on another to the same remote
     REMOTE_DOWN = "remote down"  # the remote does not hear us over it
     DOWN = "down"  # no answer to its probes
     NO_DEVICE = "no device"

@@ -120,6 +120,7 @@ def test_groups_that_stand_go_by_the_ids_of_the_plan() -> None:
         (PathState.DOWN, False, True, False, False, "down"),
         (PathState.HELD, False, True, False, False, "held down"),
         (PathState.REMOTE_DOWN, False, True, False, False, "remote down"),
+        (PathState.NARROW, False, True, False, False, "narrow"),
         (PathState.UP, False, True, True, True, "drained"),
         (PathState.UP, False, False, True, True, "no device"),
         (None, False, True, False, False, "waiting"),

@@ -317,3 +317,22 @@ def test_one_identity_in_two_places_is_said_once(twin: str | None, said: str | N
     told["bundles"]["zt0"]["paths"] *= 2  # of both families
     warnings = [w for w in data.bundle(box(pathd=told), PLAN)["warnings"] if "identity" in w]
     assert [w.partition("or give")[0] for w in warnings] == ([said] if said else [])
+
+
+@pytest.mark.parametrize(("state", "passes", "said"), [
+    ("narrow", 1374, "packets of more than 1374 bytes are lost between R2 and zt0/1, zt0/2, so other paths carry all traffic; "
+     "on both routers set interfaces zerotier zt0 mtu 1374, or raise the MTU of the line"),
+    ("up", 1374, "packets of more than 1374 bytes are lost between R2 and zt0/1, zt0/2, so TCP stalls; "
+     "on both routers set interfaces zerotier zt0 mtu 1374, or raise the MTU of the line"),
+    ("up", 0, "packets of full size are lost between R2 and zt0/1, zt0/2, so TCP stalls; raise the MTU of the line, "
+     "or remove the endpoints that lead over it"),
+    ("up", None, None),
+])  # fmt: skip
+def test_a_line_that_drops_large_packets_is_told(state: str, passes: int | None, said: str | None) -> None:
+    told = pathd()
+    for path in told["bundles"]["zt0"]["paths"]:
+        if path["instance"] <= 2:
+            path |= {"state": state, "passes": passes}
+    told["bundles"]["zt0"]["paths"] *= 2  # of both families
+    warnings = [w for w in data.bundle(box(pathd=told), PLAN)["warnings"] if "packets of" in w]
+    assert warnings == ([said] if said else [])

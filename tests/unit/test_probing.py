@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import random
+import zlib
 from collections.abc import Callable
 
 import pytest
@@ -344,6 +345,17 @@ def test_what_is_sent_is_read(probe: wire.Probe, family: int, identifier: int) -
 def test_anything_else_is_left_alone(packet: bytes, family: int) -> None:
     found = wire.decode(packet, family)
     assert found is None or wire.MAGIC.to_bytes(4, "big") in packet
+
+
+@pytest.mark.parametrize("family", [4, 6])
+def test_a_large_probe_has_its_size_on_the_wire_and_cannot_be_compressed(family: int) -> None:
+    small, large = (wire.Probe(1, False, 1, 800, 1, 1, 1, 1, token=7, echo=8, large=large) for large in (False, True))
+    packet = wire.encode(large, family, 9, 1394)
+    assert len(packet) + (20 if family == 4 else 40) == 1394
+    assert len(zlib.compress(packet)) > 1300
+    assert len(wire.encode(large, family, 9, 40)) == len(wire.encode(small, family, 9))
+    head = bytes([0x45]) + bytes(19) if family == 4 else b""
+    assert wire.decode(head + packet, family) == (False, 9, large)
 
 
 @pytest.mark.parametrize("family", [4, 6])

@@ -7,7 +7,7 @@ not known is None.
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from zerotier_multi import bridges, membership, names, world
@@ -365,6 +365,7 @@ def bundle_warnings(snapshot: Snapshot, plan: Plan) -> list[str]:
         )
     told = (snapshot.pathd or {}).get("bundles", {}).get(plan.bundle, {})
     found += dict.fromkeys(_twin(plan.bundle, path) for path in told.get("paths", []) if path.get("twin"))
+    found += _narrow(plan.bundle, told.get("paths", []))
     found += [f"{plan.bundle}: {fault}" for fault in told.get("endpoint_faults", [])]
     found += [f"packets for {prefix} do not go over {plan.bundle}: {why}" for prefix, why in unrouted(snapshot, plan).items()]
     if sunk := snapshot.sunk.get(plan.bundle):
@@ -382,6 +383,28 @@ def _sunk(bundle: str, prefixes: Sequence[str]) -> str:
     if first in ("0.0.0.0/0", "::/0"):  # of a table of its own, perhaps, for some hosts
         return f"{told} use the remote's address in the transit prefix as next hop, or, for all traffic of this router, remote NAME prefix {first}"
     return f"{told} set interfaces zerotier {bundle} remote NAME prefix {first}"
+
+
+def _narrow(bundle: str, paths: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """Paths on which small packets arrive and full ones do not: one sentence for those of one remote that are alike."""
+    alike: dict[tuple[str, int, bool], list[str]] = {}
+    for path in paths:
+        if path.get("passes") is not None:
+            used = path["state"] != PathState.NARROW
+            alike.setdefault((path["remote"], path["passes"], used), []).append(f"{bundle}/{path['instance']}")
+    for (remote, passes, used), found in alike.items():
+        instances = ", ".join(dict.fromkeys(found))
+        effect = "so TCP stalls" if used else "so other paths carry all traffic"
+        if passes:
+            yield (
+                f"packets of more than {passes} bytes are lost between {remote} and {instances}, {effect}; "
+                f"on both routers set interfaces zerotier {bundle} mtu {passes}, or raise the MTU of the line"
+            )
+        else:
+            yield (
+                f"packets of full size are lost between {remote} and {instances}, {effect}; raise the MTU of the line, "
+                f"or remove the endpoints that lead over it"
+            )
 
 
 def _twin(bundle: str, path: Mapping[str, Any]) -> str:

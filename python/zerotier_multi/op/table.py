@@ -17,7 +17,7 @@ _GREEN, _YELLOW, _RED = 32, 33, 31
 _COLOURS: dict[str, int] = {
     **dict.fromkeys((PathState.UP, "direct"), _GREEN),
     **dict.fromkeys((BundleState.DEGRADED, BundleState.DISABLED, "relayed", "Warning:"), _YELLOW),
-    **dict.fromkeys((PathState.WAITING, PathState.DRAINED, PathState.UNKNOWN, PathState.HELD), _YELLOW),
+    **dict.fromkeys((PathState.WAITING, PathState.DRAINED, PathState.UNKNOWN, PathState.HELD, PathState.NARROW), _YELLOW),
     **dict.fromkeys((NetworkState.UNAUTHORIZED, NetworkState.REQUESTING, NetworkState.NO_PATH), _YELLOW),
     **dict.fromkeys(
         (NetworkState.NO_ROOT, NetworkState.NOT_FOUND, NetworkState.SIGN_IN, NetworkState.TOO_OLD, NetworkState.PORT_ERROR), _RED

@@ -102,6 +102,7 @@ class Status:
             "wait_ms": round(1000 * self.prober.wait(path.nexthop_id), 1),
             "weight": self._weight(plan, path),
             "twin": self.prober.twin(path.nexthop_id),
+            "passes": self.prober.passes(path.nexthop_id),
         }
 
     def _cause(self, look: Look, plan: Plan, path: PathPlan) -> str | None:

@@ -25,6 +25,7 @@ from zerotier_multi.pathd.probe.delay import Delay
 from zerotier_multi.pathd.probe.health import Health, Peer
 from zerotier_multi.pathd.probe.sockets import HOPS, attach, opened, received, sender, told_by_kernel
 from zerotier_multi.pathd.probe.trust import Trust
+from zerotier_multi.pathd.probe.width import LOSSY, Width
 from zerotier_multi.states import PathState
 
 FRESH = 5.0  # seconds in which a new path is probed faster, so that it is in use soon
@@ -48,6 +49,7 @@ class Target:
     interval: float
     multiplier: int
     vrf: int = 0  # ifindex of the VRF that the device is in
+    mtu: int = field(default=0, compare=False)  # of the device, bytes; 0: not known
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +80,7 @@ class _State:
     inbound: Delay = field(default_factory=Delay)  # of the remote's probes
     round_trip: Delay = field(default_factory=Delay)  # of ours and their answers
     trust: Trust = field(default_factory=Trust)
+    width: Width = field(default_factory=lambda: Width(0))
     twin_at: float = -math.inf  # when the remote last said that it hears another router with our identity
 
 
@@ -106,7 +109,9 @@ class Prober:
         self._by_source: dict[tuple[int, str], _State] = {}
         self._peers: dict[tuple[str, str, int], Peer] = {}  # (bundle, remote, family)
         self._told: dict[tuple[str, str, int], tuple[int, int]] = {}
-        self._verdicts: dict[int, tuple[bool, bool]] = {}  # path -> (answers come, the remote refuses it), as reported
+        self._verdicts: dict[
+            int, tuple[bool, bool, bool]
+        ] = {}  # path -> (answers come, the remote refuses it, narrow), as reported
         self._in_use: set[int] = set()  # paths that are in the kernel's groups
         self._devices: set[int] = set()  # ifindexes that probes are taken from
         self._mute: set[int] = set()  # address families in which the kernel answers no probe
@@ -135,7 +140,10 @@ class Prober:
         for path, target in wanted.items():
             if path not in self._states:
                 self._begin(target, now, path in in_use)
-            self._states[path].drained = path in drained
+            state = self._states[path]
+            state.drained = path in drained
+            if state.width.full != target.mtu:
+                state.width = Width(target.mtu)
         self._listen({index for s in self._states.values() for index in (s.target.index, s.target.vrf) if index})
         self._announce(now)
         self._set_wake()
@@ -192,14 +200,25 @@ class Prober:
     def verdict(self, path: int) -> PathState:
         """What is known of a path.
 
-        ``UP``, ``DOWN``, ``HELD``, ``REMOTE_DOWN``, or ``WAITING`` for one that is not probed.
+        ``UP``, ``DOWN``, ``HELD``, ``REMOTE_DOWN``, ``NARROW``, or ``WAITING`` for one that is not probed.
         """
         state = self._states.get(path)
         if state is None:
             return PathState.WAITING
         if not state.health.up:
             return PathState.HELD if state.health.held else PathState.DOWN
-        return PathState.REMOTE_DOWN if self._refused(state, time.monotonic()) else PathState.UP
+        now = time.monotonic()
+        if self._refused(state, now):
+            return PathState.REMOTE_DOWN
+        return PathState.NARROW if self._outdone(state, now) else PathState.UP
+
+    def _outdone(self, state: _State, now: float) -> bool:
+        """Whether packets of full size are lost on a path, and on another one to the same remote they are not."""
+        return state.width.narrow and any(
+            other.health.up and not other.drained and not other.width.narrow and not self._refused(other, now)
+            for other in self._states.values()
+            if other.group == state.group
+        )
 
     def _refused(self, state: _State, now: float) -> bool:
         peer = self._peers.get(state.group)
@@ -209,6 +228,14 @@ class Prober:
         """(round-trip time in seconds, share of probes lost) of a path."""
         state = self._states.get(path)
         return (state.health.rtt, state.health.loss()) if state else (None, None)
+
+    def passes(self, path: int) -> int | None:
+        """The largest IP packet that a path on which full ones are lost lets pass, bytes; 0: not known, or none worth it.
+
+        None where full ones are not lost.
+        """
+        state = self._states.get(path)
+        return (state.width.passes or 0) if state and state.width.narrow else None
 
     def silence(self, path: int) -> Silence | None:
         """How a path is silent (times are monotonic); None where it is not down, answers come again, or it is not probed."""
@@ -279,7 +306,7 @@ class Prober:
         moments = [s.next_send for s in self._states.values()]
         moments += [at for s in self._states.values() if (at := s.health.wake) is not None]
         # A remote that refuses a path and then falls silent refuses nothing any more.
-        moments += [self._peers[self._states[path].group].good_until for path, (_up, no) in self._verdicts.items() if no]
+        moments += [self._peers[self._states[path].group].good_until for path, (_up, no, _narrow) in self._verdicts.items() if no]
         self._alarm.set(min(moments, default=None))
 
     def _work(self, now: float) -> None:
@@ -295,6 +322,7 @@ class Prober:
                 # On multiples of the pace, so that all paths go in one wake-up.
                 state.next_send = (math.floor(now / pace) + 1) * pace
         self._send(due, now, urgent=False)
+        self._send_large(due, now)
         self._set_wake()
 
     def _judge(self, now: float) -> None:
@@ -305,7 +333,9 @@ class Prober:
 
     def _compare(self, now: float) -> None:
         """Report when any verdict is another than last time."""
-        verdicts = {path: (state.health.up, self._refused(state, now)) for path, state in self._states.items()}
+        verdicts = {
+            path: (state.health.up, self._refused(state, now), self._outdone(state, now)) for path, state in self._states.items()
+        }
         if verdicts != self._verdicts:
             self._verdicts = verdicts
             self._changed()
@@ -362,6 +392,20 @@ class Prober:
                 gap = health.patience(at) / copies
                 self._loop.call_later(gap, self._send_copy, _Copies(state, packet, number, copies - 1, gap))
 
+    def _send_large(self, states: Iterable[_State], now: float) -> None:
+        """Now and then a probe of full size, behind a small one."""
+        for state in states:
+            if not state.target.mtu:
+                continue
+            sound = state.health.up and not state.drained and (state.health.loss() or 0.0) <= LOSSY
+            size = state.width.due(now, sound)
+            if size is not None:
+                probe = wire.Probe(
+                    state.width.sent(now), False, state.target.instance, state.good_ms, int(time.monotonic() * 1e9),
+                    *self._told.get(state.group, (0, 0)), 0, token=state.trust.token, echo=state.trust.echo, large=True,
+                )  # fmt: skip
+                state.send(wire.encode(probe, state.target.family, state.identifier, size))
+
     def _send_copy(self, copies: _Copies) -> None:
         """One more copy of a probe, unless its answer has come.
 
@@ -412,7 +456,9 @@ class Prober:
         if reply:
             state = self._by_identifier.get(identifier)
             known = state and (state.target.index, state.target.via) == (index, source)
-            if state and known and probe.token == state.trust.token:
+            if state and known and probe.token == state.trust.token and probe.large:
+                state.width.answered(probe.sequence, arrival)
+            elif state and known and probe.token == state.trust.token:
                 state.health.answered(probe.sequence, arrival)
                 state.round_trip.came(probe.sent / 1e9, arrival)
             return None

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from zerotier_multi.pathd.probe import wire
 
 _MANY = 4096  # packets of one reading, so that a flood holds nobody up
+_LARGEST = 16384  # bytes of a packet: more than any device of a bundle takes
 
 _IP_PKTINFO, _IP_TOS, _IP_TTL = 8, 1, 2
 _IPV6_PKTINFO, _IPV6_RECVPKTINFO, _IPV6_UNICAST_HOPS = 50, 49, 16
@@ -25,7 +26,7 @@ def received(sock: socket.socket) -> Iterator[tuple[bytes, list[tuple[int, int, 
     receive = sock.recvmsg
     try:
         for _ in range(_MANY):
-            yield receive(256, 256)
+            yield receive(_LARGEST, 256)
     except OSError:
         return
 

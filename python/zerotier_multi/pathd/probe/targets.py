@@ -23,5 +23,5 @@ def targets(plans: Iterable[Plan], observed: KernelState) -> Iterator[Target]:
             source = next(str(a.ip) for a in own if a.version == path.family)
             yield Target(
                 path.nexthop_id, plan.bundle, path.remote, path.instance, path.family, link.index, path.via, source,
-                plan.health.interval_ms / 1000, plan.health.multiplier, link.master,
+                plan.health.interval_ms / 1000, plan.health.multiplier, link.master, link.mtu,
             )  # fmt: skip

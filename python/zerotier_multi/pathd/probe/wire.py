@@ -10,6 +10,7 @@ alone is no sign of one.
 from __future__ import annotations
 
 import ctypes
+import random
 import struct
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -17,11 +18,13 @@ from typing import NamedTuple
 MAGIC = 0x7A746D31  # "ztm1"; another format gets another one
 URGENT = 1  # flag: something has changed, read this at once
 TWIN = 4  # flag: two routers with the identity of the one that reads this are heard
+LARGE = 8  # flag: it has the size of a large packet, and a count of its own
 # Flag 2 is not free: earlier versions set it where they do not read the reply.
 
 ECHO_REQUEST = {4: 8, 6: 128}
 ECHO_REPLY = {4: 0, 6: 129}
 
+_IP_HEADER = {4: 20, 6: 40}
 _ICMP = struct.Struct("!BBHHH")
 # magic, flags, instance, ms for which the masks are good, time of sending (ns), heard, used, seen
 _PAYLOAD = struct.Struct("!IBBHQIII")
@@ -30,6 +33,7 @@ SIZE = _ICMP.size + _PAYLOAD.size
 # this path, and the one that it has last had from the remote.
 _LOAD = struct.Struct("!BB")
 _TOKENS = struct.Struct("!QQ")
+_PADDING = random.Random(MAGIC).randbytes(16384)  # engines compress what they can
 _UNKNOWN = 255
 _LONGEST = 255  # ms of a wait that is told
 
@@ -55,6 +59,7 @@ class Probe(NamedTuple):
     echo: int = 0
     wait_ms: int = 0  # how much longer than at best the remote's probes take to the sender; more than a quarter of a second is 255
     twin: bool = False  # the sender hears another router with the reader's identity
+    large: bool = False  # it shows whether packets of its size arrive, and ``sequence`` counts such
 
 
 def checksum(data: bytes) -> int:
@@ -65,13 +70,14 @@ def checksum(data: bytes) -> int:
     return ~(number % 0xFFFF or (number and 0xFFFF)) & 0xFFFF
 
 
-def encode(probe: Probe, family: int, identifier: int) -> bytes:
-    """An echo request; the kernel itself puts the checksum of ICMPv6 in."""
-    sequence, urgent, instance, good_ms, sent, heard, used, seen, use, token, echo, wait_ms, twin = probe
-    flags = (URGENT if urgent else 0) | (TWIN if twin else 0)
+def encode(probe: Probe, family: int, identifier: int, size: int = 0) -> bytes:
+    """An echo request, of an IP packet with ``size`` bytes at least; the kernel itself puts the checksum of ICMPv6 in."""
+    sequence, urgent, instance, good_ms, sent, heard, used, seen, use, token, echo, wait_ms, twin, large = probe
+    flags = (URGENT if urgent else 0) | (TWIN if twin else 0) | (LARGE if large else 0)
     # The rest at the end, where an earlier version of the daemon does not look.
     payload = _PAYLOAD.pack(MAGIC, flags, instance, good_ms, sent, heard, used, seen)
     payload += _LOAD.pack(_UNKNOWN if use is None else use, min(wait_ms, _LONGEST)) + _TOKENS.pack(token, echo)
+    payload += _PADDING[: max(0, size - _IP_HEADER[family] - _ICMP.size - len(payload))]
     kind = ECHO_REQUEST[family]
     packet = _ICMP.pack(kind, 0, 0, identifier, sequence & 0xFFFF) + payload
     return packet if family == 6 else _ICMP.pack(kind, 0, checksum(packet), identifier, sequence & 0xFFFF) + payload
@@ -100,7 +106,22 @@ def decode(packet: bytes, family: int) -> tuple[bool, int, Probe] | None:
     return (
         reply,
         identifier,
-        Probe(sequence, urgent, instance, good_ms, sent, heard, used, seen, known, token, echo, wait_ms, bool(flags & TWIN)),
+        Probe(
+            sequence,
+            urgent,
+            instance,
+            good_ms,
+            sent,
+            heard,
+            used,
+            seen,
+            known,
+            token,
+            echo,
+            wait_ms,
+            bool(flags & TWIN),
+            bool(flags & LARGE),
+        ),  # fmt: skip
     )
 
 

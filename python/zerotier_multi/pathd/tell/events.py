@@ -136,6 +136,8 @@ def path_cause(plan: Plan, path: PathPlan, before: Seen, after: Seen) -> str:
             return "it fell too often and is held for a while"
         case PathState.REMOTE_DOWN:
             return "the remote does not hear us over it"
+        case PathState.NARROW:
+            return "packets of full size are lost on it, and not on other paths"
         case PathState.DRAINED:
             return "drained for a restart"
         case PathState.NO_ROUTE:
@@ -150,6 +152,8 @@ def path_cause(plan: Plan, path: PathPlan, before: Seen, after: Seen) -> str:
 def _why_up(plan: Plan, was: str | None) -> str:
     if was == PathState.REMOTE_DOWN:
         return "the remote hears us over it again"
+    if was == PathState.NARROW:
+        return "packets of full size arrive again, or on no other path either"
     if was == PathState.NO_ROUTE:
         return "the kernel sends over it again"
     if was == PathState.HELD:

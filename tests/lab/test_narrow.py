@@ -1,0 +1,62 @@
+"""A line that drops large packets without a word, as LTE with IPv6 does: paths that are up, and TCP that stalls."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import pytest
+
+from lab import Router
+from lab.scenario import iperf, loopback, member_bytes, paths_up, reach, shares, status
+
+FULL, OVERHEAD = 1394, 66  # of a packet in the bundle, and what is around it on an IPv4 underlay
+PORT = 9993
+
+
+def narrow(router: Router, length: int, instances: Sequence[int]) -> None:
+    """Drop underlay packets of more than ``length`` bytes on their way in to these instances."""
+    ports = ", ".join(str(PORT + k - 1) for k in instances)
+    router.run(["nft", "-f", "-"], text_input=(
+        "table inet fault_narrow\ndelete table inet fault_narrow\ntable inet fault_narrow { chain input { "
+        f"type filter hook input priority 0; udp dport {{ {ports} }} meta length > {length} drop; }}\n}}\n"
+    ))  # fmt: skip
+
+
+@pytest.fixture
+def routers(pair: list[Router]) -> Iterator[list[Router]]:
+    reach(pair[0], loopback(pair[0]), loopback(pair[1]))
+    yield pair
+    pair[1].run(["nft", "delete", "table", "inet", "fault_narrow"])
+
+
+def passes(router: Router) -> dict[int, tuple[str, int | None]]:
+    """State and largest packet of each path, by the number of its instance."""
+    return {p["instance"]: (p["state"], p["passes"]) for p in status(router)["bundles"]["zt0"]["paths"]}
+
+
+def told(router: Router) -> str:
+    return router.run(["ztsh", "show", "zerotier", "zt0"]).stdout
+
+
+def test_a_path_that_drops_full_packets_is_left_and_what_passes_is_told(routers: list[Router]) -> None:
+    line = 1440
+    narrow(routers[1], line, [2])
+    wide = ("up", None)
+    for router in routers:
+        expected = {1: wide, 2: ("narrow", line - OVERHEAD), 3: wide, 4: wide}
+        router.wait(lambda r=router, e=expected: passes(r) == e, timeout=40, what="path 2 known as narrow")
+        shown = told(router)
+        assert f"packets of more than {line - OVERHEAD} bytes are lost" in shown
+        assert f"set interfaces zerotier zt0 mtu {line - OVERHEAD}" in shown
+    before = member_bytes(routers[0])
+    report = iperf(*routers, flows=16, seconds=2, source=loopback(routers[0]), target=loopback(routers[1]))
+    assert all(stream["sender"]["bytes"] > 100_000 for stream in report["end"]["streams"]), "a flow has stalled"
+    assert shares(before, member_bytes(routers[0]))["zt0p2"] < 0.01
+
+    # Where no path is better, all are used, and told.
+    narrow(routers[1], line, [1, 2, 3, 4])
+    for router in routers:
+        all_used = dict.fromkeys((1, 2, 3, 4), ("up", line - OVERHEAD))
+        router.wait(lambda r=router, e=all_used: passes(r) == e, timeout=60, what="all paths known as narrow")
+        assert "so TCP stalls" in told(router)
+    assert [paths_up(router) for router in routers] == [4, 4]
