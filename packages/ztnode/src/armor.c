@@ -78,9 +78,18 @@ void armor_close_bytes(const struct siv_key keys[2], unsigned char *bytes, size_
 	siv->crypt(&keys[1], counter, bytes + PAYLOAD, length - PAYLOAD);
 }
 
+/* What asks for members of a group is remembered; the core may have compressed it. */
+static void note_question(const void *packet) {
+	if (!asked_may_be(packet, core_packet_length(packet)) || core_packet_length(packet) > CORE_PACKET_MAX) return;
+	struct core_packet plain;
+	memcpy(plain.bytes, packet, core_packet_length(packet));
+	plain.length = core_packet_length(packet);
+	if (core_uncompress(&plain)) asked_sending(plain.bytes, plain.length);
+}
+
 void armor_seal(void *packet, const void *key, bool encrypt, const void *aes) {
 	shortcut_sealing(packet, encrypt, aes);
-	asked_sealing(packet, core_packet_length(packet));
+	note_question(packet);
 	if (encrypt && usable(packet, aes)) armor_seal_bytes(aes, packet, core_packet_length(packet));
 	else if (core_seal) core_seal(packet, key, encrypt, aes);
 }

@@ -1,4 +1,4 @@
-/* Which of our questions about members of groups went to whom.
+/* Which of our questions about members of groups went to whom, and about which network.
  *
  * The core takes an answer for one to a question of its own by half of the question's number, whoever sends it and whatever
  * was asked, and everybody who says HELLO gets a number. So anybody, of whatever network or none, could name members of a
@@ -10,9 +10,14 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* A packet of ours before it is encrypted. Any thread. */
-void asked_sealing(const unsigned char *packet, unsigned int length);
-/* Whether `node` was sent a packet of that verb with a number whose upper half is `number`, among the last thousands. */
-bool asked_of(uint64_t node, unsigned int verb, uint32_t number);
+/* A packet of ours, neither encrypted nor compressed. Any thread. */
+void asked_sending(const unsigned char *packet, unsigned int length);
+/* The same of a packet as it leaves, if it has no MAC, as by a trusted path. */
+void asked_unsealed(const void *packet, unsigned int length);
+/* Whether a packet may be such a question, whose content matters then. */
+bool asked_may_be(const unsigned char *packet, unsigned int length);
+/* Whether `node` was sent a packet of that verb and network, with a number whose upper half is `number`, among the last
+ * thousands. */
+bool asked_of(uint64_t node, unsigned int verb, uint32_t number, uint64_t network);
 
 #endif

@@ -1,5 +1,6 @@
 #include "callbacks.h"
 
+#include "asked.h"
 #include "send.h"
 #include "shortcut.h"
 #include "state.h"
@@ -31,6 +32,7 @@ static int on_state_get(core_node *core, void *user, void *thread, int type, con
 static int on_wire_send(core_node *core, void *user, void *thread, int64_t socket, const struct sockaddr_storage *to,
                         const void *data, unsigned int length, unsigned int ttl) {
 	(void)core, (void)thread, (void)ttl;
+	asked_unsealed(data, length);
 	struct underlay *underlay = ((struct core_host *)user)->underlay;
 	if (!send_packet(underlay, socket, to, data, length)) return -1;
 	shortcut_sent(underlay, socket, to, data, length);
@@ -67,10 +69,9 @@ static int on_path_check(core_node *core, void *user, void *thread, uint64_t pee
                          const struct sockaddr_storage *to) {
 	(void)core, (void)thread, (void)socket;
 	struct core_host *host = user;
-	if (localconf_excludes(host->conf, to)) return false;
-	if (!host->contact) return true;
-	if (contact_hint(host->contact, peer, to)) wake(host);
-	return contact_admits(host->contact, peer, to, localconf_names(host->conf, peer, to));
+	bool excluded = localconf_excludes(host->conf, to);
+	if (!excluded && host->contact && contact_hint(host->contact, peer, to)) wake(host);
+	return !excluded;
 }
 
 static int on_path_lookup(core_node *core, void *user, void *thread, uint64_t peer, int family,

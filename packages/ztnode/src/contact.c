@@ -2,7 +2,6 @@
 
 #include "recovery.h"
 #include "relay.h"
-#include "standing.h"
 #include "util.h"
 
 #include <dlfcn.h>
@@ -69,7 +68,6 @@ struct contact {
 	pthread_mutex_t lock; /* of the hints; nothing is called under it */
 	struct hint hints[HINTS];
 	atomic_size_t hint_count; /* read without it, too: whether there are any */
-	struct standings standings;
 };
 
 static void *word_at(const void *object, size_t offset) {
@@ -102,14 +100,12 @@ struct contact *contact_new(core_node *core, struct underlay *underlay, struct g
 	contact->underlay = underlay;
 	contact->guard = guard;
 	pthread_mutex_init(&contact->lock, NULL);
-	standings_begin(&contact->standings);
 	return contact;
 }
 
 void contact_free(struct contact *contact) {
 	if (!contact) return;
 	pthread_mutex_destroy(&contact->lock);
-	standings_end(&contact->standings);
 	free(contact->known);
 	free(contact);
 }
@@ -138,10 +134,6 @@ bool contact_hint(struct contact *contact, uint64_t peer, const struct sockaddr_
 	if (fresh) contact->hints[contact->hint_count++] = (struct hint){peer, *address};
 	pthread_mutex_unlock(&contact->lock);
 	return fresh;
-}
-
-bool contact_admits(struct contact *contact, uint64_t peer, const struct sockaddr_storage *address, bool configured) {
-	return !guard_closed(contact->guard) || standings_admit(&contact->standings, peer, core_scope(address), configured);
 }
 
 static size_t take_hints(struct contact *contact, struct hint taken[HINTS]) {
@@ -189,25 +181,15 @@ static void search(void *object, const struct settings *settings, const struct c
 		if (!try_listed(settings, peer->address, &known->places[i])) hello(object, settings, -1, &known->places[i], now);
 }
 
-/* The widest scope of a peer's configured addresses; 0: it has none. */
-static int configured_scope(const struct settings *settings, uint64_t node) {
-	int widest = 0;
-	for (size_t i = 0; i < settings->try_count; i++) {
-		int scope = settings->tries[i].node == node ? core_scope(&settings->tries[i].address) : 0;
-		if (scope && (!widest || scope < widest)) widest = scope;
-	}
-	return widest;
-}
-
-/* Returns the scope of what stands. */
-static int look_at(struct contact *contact, const struct settings *settings, const struct core_peer *peer,
-                   struct known *known, bool hinted, int64_t now) {
+static void look_at(struct contact *contact, const struct settings *settings, const struct core_peer *peer,
+                    struct known *known, bool hinted, int64_t now) {
 	const struct core_path *path = preferred_of(peer);
 	struct preferred_path seen = {.found = path != NULL};
 	if (path) {
 		seen.sent = (int64_t)path->last_send;
 		seen.received = (int64_t)path->last_receive;
 		seen.gone = !underlay_has(contact->underlay, path->socket);
+		seen.astray = is_configured(settings, peer->address) && !try_listed(settings, peer->address, &path->address);
 		known->places[0] = path->address;
 	}
 	/* Roots of a planet are many people's and looked for by the core; a moon is somebody's own choice, as an address is. */
@@ -215,15 +197,12 @@ static int look_at(struct contact *contact, const struct settings *settings, con
 	            (peer->role == CORE_ROLE_MOON && (known->told || known->places[0].ss_family));
 	int todo = recovery_look(&known->watch, &seen, ours, hinted, now);
 	contact->busy |= known->watch.asked != 0 || hinted;
-	int stands = standing_scope(path ? path->scope : 0, !(todo & RECOVERY_RESET), configured_scope(settings, peer->address),
-	                            known->watch.down, now);
 	void *object = todo ? peer_of(contact, peer->address) : NULL;
-	if (!object) return stands;
+	if (!object) return;
 	if (todo & RECOVERY_ASK && path) hello(object, settings, path->socket, &path->address, now);
 	if (todo & RECOVERY_RESET && path) peer_reset(object, NULL, path->scope, path->address.ss_family, now);
 	if (todo & RECOVERY_SEARCH) search(object, settings, peer, known, now);
 	release(contact, object);
-	return stands;
 }
 
 /* What is known of the peers that there are now, taken over from the last look; both lists are in the same order. */
@@ -257,7 +236,6 @@ void contact_look(struct contact *contact, const struct settings *settings, int6
 	bool good = list && renew(contact, list);
 	if (list) relay_choose(list);
 	if (list) guard_know(contact->guard, list, settings);
-	struct standing *standings = good ? calloc(list->count + 1, sizeof *standings) : NULL;
 	for (size_t i = 0; good && i < list->count; i++) {
 		bool hinted = false;
 		for (size_t k = 0; k < hint_count; k++) {
@@ -265,9 +243,7 @@ void contact_look(struct contact *contact, const struct settings *settings, int6
 			hinted = true;
 			remember(&contact->known[i], &hints[k].address);
 		}
-		int scope = look_at(contact, settings, &list->peers[i], &contact->known[i], hinted, now);
-		if (standings) standings[i] = (struct standing){list->peers[i].address, scope};
+		look_at(contact, settings, &list->peers[i], &contact->known[i], hinted, now);
 	}
-	if (standings) standings_set(&contact->standings, standings, list->count);
 	if (list) ZT_Node_freeQueryResult(contact->core, list);
 }

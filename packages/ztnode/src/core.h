@@ -156,9 +156,6 @@ void core_aes_init(void *aes, const unsigned char key[32]) __asm__("_ZN8ZeroTier
 void core_aes_encrypt(const void *aes, const unsigned char in[16],
                       unsigned char out[16]) __asm__("_ZNK8ZeroTier3AES11p_encryptSWEPKhPh");
 
-/* What an address is good for, the narrower the higher: global 4, shared 6, private 7. */
-int core_scope(const struct sockaddr_storage *address) __asm__("_ZNK8ZeroTier11InetAddress7ipScopeEv");
-
 /* An identity, zeroed before it is read: whether its address is that of its key, which the core needs some tenths of a
  * second for. A text with a private key would leak. */
 #define CORE_IDENTITY_SIZE 80

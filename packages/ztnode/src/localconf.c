@@ -79,9 +79,9 @@ bool localconf_excludes(struct localconf *conf, const struct sockaddr_storage *a
 	return excluded;
 }
 
-bool localconf_names(struct localconf *conf, uint64_t node, const struct sockaddr_storage *address) {
+bool localconf_names(struct localconf *conf, const struct sockaddr_storage *address) {
 	pthread_mutex_lock(&conf->lock);
-	bool named = try_listed(conf->settings, node, address);
+	bool named = try_listed(conf->settings, 0, address);
 	pthread_mutex_unlock(&conf->lock);
 	return named;
 }

@@ -23,8 +23,8 @@ const struct settings *localconf_settings(const struct localconf *conf);
 
 /* Whether an address must never be taken for the underlay. */
 bool localconf_excludes(struct localconf *conf, const struct sockaddr_storage *address);
-/* Whether an address is one of those where a node may be. */
-bool localconf_names(struct localconf *conf, uint64_t node, const struct sockaddr_storage *address);
+/* Whether an address, with its port, is one of those where nodes may be. */
+bool localconf_names(struct localconf *conf, const struct sockaddr_storage *address);
 /* One of the addresses where a node may be, by chance; `family` -1 means any. False when there is none. */
 bool localconf_try(struct localconf *conf, uint64_t node, int family, struct sockaddr_storage *found);
 

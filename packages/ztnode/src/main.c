@@ -7,6 +7,7 @@
 #include "home.h"
 #include "identity.h"
 #include "node.h"
+#include "scope.h"
 #include "util.h"
 
 #include <getopt.h>
@@ -94,7 +95,7 @@ static int run_node(const char *home, unsigned int port, const int version[3]) {
 static int run(const char *home, unsigned int port) {
 	int version[3];
 	ZT_version(&version[0], &version[1], &version[2]);
-	if (version[0] != 1 || version[1] != 8 || !decode_works() || !closed_works() || !armor_works()) {
+	if (version[0] != 1 || version[1] != 8 || !decode_works() || !closed_works() || !scope_works() || !armor_works()) {
 		say("the core library has version %d.%d.%d, but ztnode supports only 1.8", version[0], version[1], version[2]);
 		return 1;
 	}

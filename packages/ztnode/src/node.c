@@ -7,6 +7,7 @@
 #include "io.h"
 #include "offloads.h"
 #include "receive.h"
+#include "scope.h"
 #include "shortcut.h"
 #include "state.h"
 #include "tap.h"
@@ -162,6 +163,8 @@ static bool open_core(struct node *node) {
 	return node->hello != NULL;
 }
 
+static bool is_configured(void *conf, const struct sockaddr_storage *address) { return localconf_names(conf, address); }
+
 /* False with a line said. */
 static bool open_underlay(struct node *node) {
 	bool taken;
@@ -192,6 +195,7 @@ struct node *node_start(const char *home, unsigned int port) {
 	if (!home_identity_sound(home) || !home_planet_readable(home)) goto failed;
 	node->host.conf = localconf_open(home);
 	if (!node->host.conf) goto failed;
+	scope_prefer(is_configured, node->host.conf);
 	unsigned int configured = localconf_settings(node->host.conf)->primary_port;
 	node->port = port ? port : configured ? configured : PORT_DEFAULT;
 	if (localconf_settings(node->host.conf)->offloads_off & OFFLOAD_SHORTCUT) shortcut_enable(false);

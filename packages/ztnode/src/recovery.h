@@ -19,11 +19,13 @@
 #define RECOVERY_EAGER 500  /* between two searches at first … */
 #define RECOVERY_EAGER_FOR 10000
 #define RECOVERY_STEADY 2000 /* … and later */
+#define RECOVERY_ASTRAY 5000 /* the same while another path serves than those that are configured */
 
 /* The path that the core prefers for a peer; `found` is false where it has none. */
 struct preferred_path {
 	bool found;
-	bool gone; /* the socket that it belongs to is closed */
+	bool gone;   /* the socket that it belongs to is closed */
+	bool astray; /* its address is none of those that are configured for the peer */
 	int64_t sent, received;
 };
 

@@ -126,7 +126,7 @@ bool address_excluded(const struct settings *settings, const struct sockaddr_sto
 
 bool try_listed(const struct settings *settings, uint64_t node, const struct sockaddr_storage *address) {
 	for (size_t i = 0; i < settings->try_count; i++)
-		if (settings->tries[i].node == node && same_endpoint(&settings->tries[i].address, address)) return true;
+		if ((!node || settings->tries[i].node == node) && same_endpoint(&settings->tries[i].address, address)) return true;
 	return false;
 }
 

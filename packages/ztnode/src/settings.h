@@ -46,7 +46,7 @@ void settings_free(struct settings *settings);
 bool interface_excluded(const struct settings *settings, const char *name);
 /* Whether an address must never be taken for the underlay. */
 bool address_excluded(const struct settings *settings, const struct sockaddr_storage *address);
-/* Whether `try` has this address, with this port, for a node. */
+/* Whether `try` has this address, with this port, for a node; 0 is any. */
 bool try_listed(const struct settings *settings, uint64_t node, const struct sockaddr_storage *address);
 
 /* Device name for a network in the text of a devicemap (lines nwid=name); false when there is none. */

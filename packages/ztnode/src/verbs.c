@@ -44,42 +44,40 @@ enum { HEADER = 28, GROUP = 18 };
 /* Each has us send two packets to where it says. Who relays introduces two nodes twice a minute. */
 #define MEETINGS_PER_S 1.0
 #define MEETINGS_BURST 32.0
-#define NODES 2048       /* twice as many as a link has remotes */
-#define FILLED_MS 102400 /* after which a budget is whole again, and so as good as none: GROUPS_BURST / GROUPS_PER_S */
+#define NODES 2048 /* twice as many as a link has remotes */
 static struct budget {
 	uint64_t node;
-	struct bucket groups, meetings;
+	struct bucket groups, answers, meetings;
 	int64_t filled;
 } budgets[2][NODES];
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
-/* NULL where all are in use, which takes as many nodes that were busy in the last minutes. */
+/* Where all are in use, the one that was not for the longest time is taken. */
 static struct budget *budget_of(struct budget *table, uint64_t node, int64_t now) {
 	size_t at = (size_t)(node * 0x9e3779b97f4a7c15ULL >> 40);
-	struct budget *whole = NULL;
+	struct budget *oldest = &table[at % NODES];
 	for (size_t i = 0; i < NODES; i++) {
 		struct budget *budget = &table[(at + i) % NODES];
 		if (budget->node == node) return budget;
-		if (!whole && (!budget->node || now - budget->filled >= FILLED_MS)) whole = budget;
+		if (!budget->node || budget->filled < oldest->filled) oldest = budget;
 		if (!budget->node) break;
 	}
-	if (whole)
-		*whole = (struct budget){
-			node, {GROUPS_PER_S, GROUPS_BURST, GROUPS_BURST}, {MEETINGS_PER_S, MEETINGS_BURST, MEETINGS_BURST}, now};
-	return whole;
+	const struct bucket groups = {GROUPS_PER_S, GROUPS_BURST, GROUPS_BURST},
+						meetings = {MEETINGS_PER_S, MEETINGS_BURST, MEETINGS_BURST};
+	*oldest = (struct budget){node, groups, groups, meetings, now};
+	return oldest;
 }
 
 bool verbs_in_budget(const unsigned char *packet, unsigned int length, enum verbs what, bool sealed, int64_t now) {
-	bool left = false;
 	pthread_mutex_lock(&lock);
 	struct budget *budget = budget_of(budgets[sealed], number_at(packet + SOURCE, 5), now);
-	if (budget) {
-		double seconds = (double)(now - budget->filled) / 1000;
-		bucket_fill(&budget->groups, seconds), bucket_fill(&budget->meetings, seconds);
-		budget->filled = now;
-		left = what == VERBS_MEMBERS ? bucket_take_some(&budget->groups, 1 + (length - HEADER) / GROUP)
-		                             : bucket_take(&budget->meetings);
-	}
+	double seconds = (double)(now - budget->filled) / 1000;
+	bucket_fill(&budget->groups, seconds), bucket_fill(&budget->answers, seconds), bucket_fill(&budget->meetings, seconds);
+	budget->filled = now;
+	unsigned int groups = 1 + (length - HEADER) / GROUP;
+	bool left = what == VERBS_MEMBERS  ? bucket_take_some(&budget->groups, groups)
+	            : what == VERBS_ANSWER ? bucket_take_some(&budget->answers, groups)
+	                                   : bucket_take(&budget->meetings);
 	pthread_mutex_unlock(&lock);
 	return left;
 }
@@ -125,9 +123,11 @@ bool verbs_compressed(const unsigned char *packet, unsigned int length) {
 	return length > VERB && (packet[VERB] & COMPRESSED) && (LOOKED_INTO & BIT(packet[VERB] & VERB_MASK));
 }
 
-/* Whether it is an answer to what its sender was asked, with members of a group in it. */
-static bool is_asked(const unsigned char *packet) {
-	return asked_of(number_at(packet + SOURCE, 5), packet[IN_RE_VERB], (uint32_t)number_at(packet + IN_RE_ID, 4));
+/* Whether it answers, with members of a group, what its sender was asked. */
+static bool is_asked(const unsigned char *packet, unsigned int length) {
+	return length >= ANSWER_LEAST + 8 &&
+	       asked_of(number_at(packet + SOURCE, 5), packet[IN_RE_VERB], (uint32_t)number_at(packet + IN_RE_ID, 4),
+	                number_at(packet + ANSWER_LEAST, 8));
 }
 
 enum verbs verbs_of(const unsigned char *packet, unsigned int length, bool closed) {
@@ -143,6 +143,6 @@ enum verbs verbs_of(const unsigned char *packet, unsigned int length, bool close
 	unsigned int asked = packet[IN_RE_VERB];
 	if (closed && (asked > VERB_MASK || !(ANSWERS_OF_REMOTES & BIT(asked)))) return VERBS_REFUSED;
 	if (asked != VERB_MULTICAST_GATHER && asked != VERB_MULTICAST_FRAME) return VERBS_PASS;
-	if (!is_asked(packet) || (closed && !names_known_members(packet, length))) return VERBS_REFUSED;
-	return VERBS_MEMBERS;
+	if (!is_asked(packet, length) || (closed && !names_known_members(packet, length))) return VERBS_REFUSED;
+	return VERBS_ANSWER;
 }

@@ -93,10 +93,11 @@ static void broadcast(struct end *ends, int count) {
 
 /* As if it had been asked for members with a packet of that number. */
 static void ask(const struct end *remote, uint64_t number) {
-	unsigned char question[VERB + 1] = {[VERB] = VERB_GATHER};
+	unsigned char question[VERB + 9] = {[VERB] = VERB_GATHER};
+	for (int i = 0; i < 8; i++) question[VERB + 1 + i] = (unsigned char)(NETWORK >> 8 * (7 - i));
 	for (int i = 0; i < 8; i++) question[i] = (unsigned char)(number >> 8 * (7 - i));
 	put_node(question + DESTINATION, remote->public);
-	asked_sealing(question, sizeof question);
+	asked_sending(question, sizeof question);
 }
 
 /* How many of 50 broadcasts the other end gets after the remote has named members that it has made up. */

@@ -84,6 +84,18 @@ static void a_lost_peer_is_searched_eagerly_and_then_steadily(void) {
 	assert(first(&watch, none, true, START + 60100, START + 70000, RECOVERY_SEARCH) == 60550);
 }
 
+static void configured_addresses_are_tried_while_another_serves(void) {
+	struct watch watch = {.node = 1};
+	int searches = 0;
+	for (int64_t now = START; now < START + 60000; now += 50) {
+		struct preferred_path path = {.found = true, .astray = true, .sent = now, .received = now - 150};
+		int todo = recovery_look(&watch, &path, true, false, now);
+		assert(todo == 0 || todo == RECOVERY_SEARCH);
+		searches += todo != 0;
+	}
+	assert(searches == 60000 / RECOVERY_ASTRAY);
+}
+
 int main(void) {
 	a_path_that_answers_is_left_alone();
 	a_silent_path_is_asked_twice_and_given_up();
@@ -92,6 +104,7 @@ int main(void) {
 	another_address_makes_the_doubt_come_sooner();
 	a_closed_socket_needs_no_question();
 	a_lost_peer_is_searched_eagerly_and_then_steadily();
+	configured_addresses_are_tried_while_another_serves();
 	puts("ok");
 	return 0;
 }
