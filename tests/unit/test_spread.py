@@ -18,7 +18,7 @@ from zerotier_multi.pathd.balance import weights
 from zerotier_multi.pathd.balance.load import Counters, Instance, Load, Loads, load, socket_drops
 from zerotier_multi.pathd.probe.delay import MEMORY, Delay
 from zerotier_multi.pathd.balance.spread import (
-    FULL, LEAST, NEARLY, PACE, PRESSED, QUEUE, SPREAD, WORK, Line, Member, Spread, apportion, bases, capacity, sizes,
+    FULL, LEAST, NEARLY, PACE, PRESSED, QUEUE, SPREAD, WORK, Capacity, Line, Member, Spread, apportion, bases, capacity, sizes,
 )  # fmt: skip
 from zerotier_multi.pathd.balance.weights import LOOK, WINDOW, Weights
 from zerotier_multi.planner import make_plan
@@ -422,6 +422,78 @@ def test_new_flows_find_most_buckets_on_the_line_that_carries_most() -> None:
     assert 0.65 < sum(counts[path] for path in PATHS[:2]) / 128 < 0.85, counts
 
 
+class Waiting(World):
+    """Others have the CPUs of the first two instances for a while."""
+
+    until: float = 0.0
+
+    def read(self, instances, now) -> dict[str, Load]:
+        found = super().read(instances, now)
+        for instance in PLAN.instances[:2] if self.now < self.until else ():
+            seen = found[instance.unit]
+            found[instance.unit] = Load(0.9, seen.rate, 0, seen.sent, waited=0.9 - seen.use)
+        return found
+
+
+UNEVEN = [path * 32 + n for path, flows in enumerate((20, 18, 14, 12)) for n in range(flows)]
+
+
+@pytest.mark.parametrize(("first", "others"), [(0.02, 2), (0.3, 60)])
+def test_a_capacity_that_was_taken_while_others_had_the_cpu_is_not_for_good(first: float, others: float) -> None:
+    world = Waiting(dict.fromkeys(UNEVEN, first / 20))
+    world.until = world.now + others
+    world.run(others)
+    world.flows = dict.fromkeys(UNEVEN, 0.3 / 20)
+    world.run(150)
+    assert max(world.wanted().values()) == pytest.approx(0.3 / 20 * 16)
+
+
+class Weak(World):
+    """The last two instances get a part of a CPU each, and wait for it the more, the more they have to do."""
+
+    def read(self, instances, now) -> dict[str, Load]:
+        wanted, found = self.wanted(), {}
+        for instance, path, limit in zip(PLAN.instances, PATHS, self.capacities, strict=True):
+            carried = min(wanted[path], limit)
+            use = carried + (1 - limit) * (carried / limit) ** 4
+            found[instance.unit] = Load(min(1.0, use), carried * 1e9, 0, carried * 1e9, max(0.0, use - carried))
+        return found
+
+
+@pytest.mark.parametrize("limit", [1 / 3, 1 / 2])
+@pytest.mark.parametrize("part", [0.5, 0.8])
+def test_instances_with_less_of_a_cpu_have_less_and_no_flow_goes_to_and_fro(limit: float, part: float) -> None:
+    capacities = (1.0, 1.0, limit, limit)
+    world = Weak(dict.fromkeys(range(128), part * sum(capacities) / 128), capacities).run(120)
+    moved = len(world.said)
+    world.run(300)
+    assert not [said for said in world.said[moved:] if "busy" in said]
+    assert world.carried() == pytest.approx(part * sum(capacities))
+
+
+def test_two_flows_are_parted_although_probes_go_over_the_other_paths() -> None:
+    class Probed(World):
+        def read(self, instances, now) -> dict[str, Load]:
+            found = super().read(instances, now)
+            return {unit: Load(seen.use, seen.rate + 3e3, 0, seen.sent + 3e3) for unit, seen in found.items()}
+
+    world = Probed({3: 0.35, 17: 0.35}).run(60)
+    assert max(world.wanted().values()) == 0.35
+
+
+def test_what_is_known_of_a_capacity_is_trusted_less_while_the_work_is_done_with_less() -> None:
+    known = Capacity()
+    known.window(Load(0.9, 2e7, 0, waited=0.8))
+    assert known.known == known.among(1e9) == pytest.approx(2e7 / 0.9)
+    for _ in range(120):
+        known.window(Load(0.3, 1e8, 0, waited=0.1))
+    assert known.known == pytest.approx(2e7 / 0.9) and known.among(5e8) == 5e8
+    for _ in range(60):
+        known.window(Load(0.9, 2e7, 0, waited=0.1))
+    assert (known.among(5e8) or 0.0) < 1.1 * known.known
+    assert Capacity().among(1e9) is None
+
+
 def test_a_line_that_jitters_is_not_full_for_that() -> None:
     line = Line()
     assert line.window(LEAST / 2, 0.05) == 0.0 and line.capacity is None
@@ -449,9 +521,9 @@ def test_a_line_that_carries_its_capacity_without_a_queue_is_doubted() -> None:
 
 
 def test_a_path_carries_what_its_instance_and_its_line_do() -> None:
-    assert sizes({1: 1e9, 2: 1e9}, {1: Line(3e7), 2: Line()}) == {1: 3e7, 2: 1e9}
-    assert sizes({1: None, 2: None}, {1: Line(1e7), 2: Line(None, 3e7)}) == {1: 1e7, 2: 3e7}
-    assert sizes({1: None, 2: None}, {1: Line(), 2: Line()}) == {1: 1.0, 2: 1.0}
+    assert sizes({1: Capacity(1e9), 2: Capacity(1e9)}, {1: Line(3e7), 2: Line()}) == {1: 3e7, 2: 1e9}
+    assert sizes({1: Capacity(), 2: Capacity()}, {1: Line(1e7), 2: Line(None, 3e7)}) == {1: 1e7, 2: 3e7}
+    assert sizes({1: Capacity(), 2: Capacity()}, {1: Line(), 2: Line()}) == {1: 1.0, 2: 1.0}
 
 
 def test_what_packets_wait_needs_no_common_clock() -> None:

@@ -49,6 +49,9 @@ _QUIET = 0.2  # part of its use in which an instance of no such use may have wai
 _SMOOTH = 0.2
 _DOUBT = 0.99  # of the trust in what a line is thought to carry, per second in which it carries that without a queue
 _FADE = 0.999  # of what a line has carried, per second
+_OVERRATED = 2.0  # times the use that it has, in which an instance would do its work by what it is thought to carry
+_DOUBTED, _LEAST_TRUST = 0.95, 0.01  # of the trust in what such an instance carries, per second
+_A_FLOW = 0.9  # of one, by what it sends: beside two flows, a path that carries probes alone is not one flow short
 
 
 @dataclass(frozen=True)
@@ -96,6 +99,30 @@ def capacity(known: float | None, load: Load) -> float | None:
 
 
 @dataclass
+class Capacity:
+    """What an instance carries at most, in bytes per second: None while that is not known.
+
+    A window in which others had its CPU says too little, and where the instance is never that busy again no later one
+    says more. So what is known is trusted less while the instance does its work with much less of its CPU.
+    """
+
+    known: float | None = None
+    trust: float = 1.0
+
+    def window(self, load: Load) -> None:
+        """Take one more window in."""
+        self.known = capacity(self.known, load)
+        if load.use >= _KNOWN:
+            self.trust += _SMOOTH * (1 - self.trust)
+        elif self.known is not None and load.rate > _OVERRATED * load.use * self.known:
+            self.trust = max(_LEAST_TRUST, self.trust * _DOUBTED)
+
+    def among(self, best: float) -> float | None:
+        """What it may carry: no more than the best path does."""
+        return None if self.known is None else max(self.known, min(best, self.known / self.trust))
+
+
+@dataclass
 class Line:
     """The lines of the underlay under one path, in the direction to the remote: told by the wait of its packets.
 
@@ -125,9 +152,10 @@ class Line:
         return min(NEARLY, sent / self.capacity * self.trust)
 
 
-def sizes(capacities: Mapping[int, float | None], lines: Mapping[int, Line]) -> dict[int, float]:
+def sizes(capacities: Mapping[int, Capacity], lines: Mapping[int, Line]) -> dict[int, float]:
     """What each path carries at most: its instance or its line, whichever is less; the best known where neither is."""
-    known = {path: [c for c in (capacity, lines[path].capacity) if c] for path, capacity in capacities.items()}
+    best = max((*(c.known or 0.0 for c in capacities.values()), *(line.most for line in lines.values())), default=0.0)
+    known = {path: [c for c in (own.among(best), lines[path].capacity) if c] for path, own in capacities.items()}
     top = max((*(min(found) for found in known.values() if found), *(line.most for line in lines.values())), default=0.0)
     return {path: min(found) if found else top or 1.0 for path, found in known.items()}
 
@@ -341,7 +369,7 @@ class Spread:
         even = max(evens)
         if taker.pressure > ROOM and (taker.pressure + there > giver.pressure or even < 0.5):
             return None
-        if giver.pressure < FULL and min(evens) < 1:
+        if giver.pressure < FULL and min(evens) < _A_FLOW:
             return None
         # Pressure says who has room, but it rises late and then steeply: all of its difference would be too much.
         many = max(1, min(int((giver.pressure - taker.pressure) / (each + there)), int(even), len(own[giver.path])))

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from zerotier_multi.pathd.balance.load import Instance, Load, Loads
-from zerotier_multi.pathd.balance.spread import FULL, PRESSED, Line, Member, Spread, Step, bases, capacity, sizes, uneven
+from zerotier_multi.pathd.balance.spread import FULL, PRESSED, Capacity, Line, Member, Spread, Step, bases, sizes, uneven
 from zerotier_multi.pathd.loop import Alarm
 from zerotier_multi.plan import GroupPlan, InstancePlan, PathPlan, Plan
 from zerotier_multi.netlink.nexthops import NextHopGroup
@@ -63,7 +63,7 @@ class _Group:
 class _Instance:
     plan: InstancePlan
     loads: deque[Load] = field(default_factory=lambda: deque(maxlen=WINDOWS))
-    capacity: float | None = None
+    capacity: Capacity = field(default_factory=Capacity)
 
     @property
     def uses(self) -> list[float]:
@@ -218,7 +218,7 @@ class Weights:
                 instance.loads.clear()
                 continue
             instance.loads.append(seen)
-            instance.capacity = capacity(instance.capacity, seen)
+            instance.capacity.window(seen)
         for group in self._groups.values():
             known = self._paths_of(group)
             waits = {path.nexthop_id: self._paths.wait(path.nexthop_id) for path, _instance in known}
