@@ -135,8 +135,17 @@ def test_the_state_of_a_path(verdict: PathState | None, up: bool, links: bool, d
 
 
 def test_without_a_health_check_no_verdict_counts() -> None:
-    assert unusable([QUIET], {}, []) == set() and unusable([PLAN], {}, []) == set(MEMBERS)
+    assert unusable([QUIET], {}, [], KernelState()) == set() and unusable([PLAN], {}, [], KernelState()) == set(MEMBERS)
     assert set(path_states([QUIET], router(), [], dict.fromkeys(MEMBERS, PathState.DOWN), [], []).values()) == {"waiting"}
+
+
+def test_a_narrow_path_serves_while_there_is_no_better_one() -> None:
+    narrow = dict.fromkeys(MEMBERS, PathState.UP) | {MEMBERS[1]: PathState.NARROW}
+    assert unusable([PLAN], narrow, [], router()) == {MEMBERS[1]}
+    others = set(MEMBERS) - {MEMBERS[1]}
+    assert unusable([PLAN], narrow, [], router(), others) == set(), "the kernel takes no other"
+    assert unusable([PLAN], narrow, [], KernelState()) == set(), "no other has a device"
+    assert unusable([PLAN], narrow, ["zt0p1", "zt0p3", "zt0p4"], router()) == others, "all others are drained"
 
 
 def test_an_uplink_takes_packets_from_everywhere() -> None:

@@ -320,13 +320,13 @@ def test_one_identity_in_two_places_is_said_once(twin: str | None, said: str | N
 
 
 @pytest.mark.parametrize(("state", "passes", "said"), [
-    ("narrow", 1374, "packets of more than 1374 bytes are lost between R2 and zt0/1, zt0/2, so other paths carry all traffic; "
+    ("narrow", 1374, "probes of more than 1374 bytes are lost between R2 and zt0/1, zt0/2, so other paths carry all traffic; "
      "on both routers set interfaces zerotier zt0 mtu 1374, or raise the MTU of the line"),
-    ("up", 1374, "packets of more than 1374 bytes are lost between R2 and zt0/1, zt0/2, so TCP stalls; "
+    ("up", 1374, "probes of more than 1374 bytes are lost between R2 and zt0/1, zt0/2, so TCP may stall; "
      "on both routers set interfaces zerotier zt0 mtu 1374, or raise the MTU of the line"),
-    ("up", 0, "packets of full size are lost between R2 and zt0/1, zt0/2, so TCP stalls; raise the MTU of the line, "
+    ("up", 0, "probes of full size are lost between R2 and zt0/1, zt0/2, so TCP may stall; raise the MTU of the line, "
      "or remove the endpoints that lead over it"),
-    ("up", None, None),
+    ("up", None, None), ("down", 1374, None), ("drained", 1374, None),
 ])  # fmt: skip
 def test_a_line_that_drops_large_packets_is_told(state: str, passes: int | None, said: str | None) -> None:
     told = pathd()
@@ -334,5 +334,14 @@ def test_a_line_that_drops_large_packets_is_told(state: str, passes: int | None,
         if path["instance"] <= 2:
             path |= {"state": state, "passes": passes}
     told["bundles"]["zt0"]["paths"] *= 2  # of both families
-    warnings = [w for w in data.bundle(box(pathd=told), PLAN)["warnings"] if "packets of" in w]
+    warnings = [w for w in data.bundle(box(pathd=told), PLAN)["warnings"] if "probes of" in w]
     assert warnings == ([said] if said else [])
+
+
+def test_lines_of_several_sizes_want_one_mtu() -> None:
+    told = pathd()
+    first, second, *_ = told["bundles"]["zt0"]["paths"]
+    first |= {"state": "up", "passes": 1374}
+    second |= {"state": "narrow", "passes": 1300}
+    warnings = [w for w in data.bundle(box(pathd=told), PLAN)["warnings"] if "probes of" in w]
+    assert len(warnings) == 2 and all("set interfaces zerotier zt0 mtu 1300," in w for w in warnings)

@@ -170,11 +170,22 @@ static void remember(struct known *known, const struct sockaddr_storage *place) 
 	known->places[1 + known->told++ % (PLACES - 1)] = *place;
 }
 
+/* Whether a peer that is configured to be somewhere is heard from elsewhere. Another port alone is a NAT's work. */
+static bool is_astray(const struct settings *settings, uint64_t node, const struct sockaddr_storage *place) {
+	for (size_t i = 0; i < settings->try_count; i++)
+		if (settings->tries[i].node == node && same_address(&settings->tries[i].address, place)) return false;
+	return is_configured(settings, node);
+}
+
+static void try_all(void *object, const struct settings *settings, uint64_t node, int64_t now) {
+	for (size_t i = 0; i < settings->try_count; i++)
+		if (settings->tries[i].node == node) hello(object, settings, -1, &settings->tries[i].address, now);
+}
+
 /* Everywhere: the addresses that are configured, those of the paths that the core remembers, and the latest others. */
 static void search(void *object, const struct settings *settings, const struct core_peer *peer, const struct known *known,
                    int64_t now) {
-	for (size_t i = 0; i < settings->try_count; i++)
-		if (settings->tries[i].node == peer->address) hello(object, settings, -1, &settings->tries[i].address, now);
+	try_all(object, settings, peer->address, now);
 	for (unsigned int i = 0; i < peer->path_count && i < CORE_MAX_PATHS; i++)
 		hello(object, settings, peer->paths[i].socket, &peer->paths[i].address, now);
 	for (unsigned int i = 0; i < PLACES; i++)
@@ -189,7 +200,7 @@ static void look_at(struct contact *contact, const struct settings *settings, co
 		seen.sent = (int64_t)path->last_send;
 		seen.received = (int64_t)path->last_receive;
 		seen.gone = !underlay_has(contact->underlay, path->socket);
-		seen.astray = is_configured(settings, peer->address) && !try_listed(settings, peer->address, &path->address);
+		seen.astray = guard_closed(contact->guard) && is_astray(settings, peer->address, &path->address);
 		known->places[0] = path->address;
 	}
 	/* Roots of a planet are many people's and looked for by the core; a moon is somebody's own choice, as an address is. */
@@ -201,6 +212,7 @@ static void look_at(struct contact *contact, const struct settings *settings, co
 	if (!object) return;
 	if (todo & RECOVERY_ASK && path) hello(object, settings, path->socket, &path->address, now);
 	if (todo & RECOVERY_RESET && path) peer_reset(object, NULL, path->scope, path->address.ss_family, now);
+	if (todo & RECOVERY_TRY) try_all(object, settings, peer->address, now);
 	if (todo & RECOVERY_SEARCH) search(object, settings, peer, known, now);
 	release(contact, object);
 }

@@ -5,6 +5,11 @@ static int search(struct watch *watch, int64_t now) {
 	return RECOVERY_SEARCH;
 }
 
+static int try_again(struct watch *watch, int64_t now) {
+	watch->searched = now;
+	return RECOVERY_TRY;
+}
+
 static int look_for_it(struct watch *watch, bool configured, int64_t now) {
 	if (!watch->down) watch->down = now;
 	watch->asked = watch->waiting = 0;
@@ -37,7 +42,7 @@ int recovery_look(struct watch *watch, const struct preferred_path *path, bool c
 	bool elsewhere = watch->hinted && now - watch->hinted < RECOVERY_HINT && now - path->received >= RECOVERY_HINTED;
 	bool idle = configured && now - path->received >= RECOVERY_IDLE;
 	if (!doubted && !elsewhere && !idle)
-		return path->astray && now - watch->searched >= RECOVERY_ASTRAY ? search(watch, now) : 0;
+		return path->astray && now - watch->searched >= RECOVERY_ASTRAY ? try_again(watch, now) : 0;
 	watch->asked = watch->asked_last = now;
 	return RECOVERY_ASK;
 }

@@ -25,7 +25,7 @@
 struct preferred_path {
 	bool found;
 	bool gone;   /* the socket that it belongs to is closed */
-	bool astray; /* its address is none of those that are configured for the peer */
+	bool astray; /* it leads elsewhere than to where the peer is configured to be */
 	int64_t sent, received;
 };
 
@@ -42,6 +42,7 @@ enum {
 	RECOVERY_ASK = 1,    /* HELLO over the preferred path */
 	RECOVERY_RESET = 2,  /* the peer's paths like the preferred one are not to be used until they speak again */
 	RECOVERY_SEARCH = 4, /* HELLO to everywhere that the peer may be */
+	RECOVERY_TRY = 8,    /* HELLO to where it is configured to be */
 };
 
 /* What to do about a peer now: a sum of the above. `configured`: we know addresses of it; `hinted`: it was heard from

@@ -5,8 +5,8 @@
  * peer may send it from a private address of his own and hand on what is sent there, both ways: then all traffic with that
  * peer goes through him, and he may drop it. Where members of a network find each other by themselves the preference is of
  * use. On a closed link an address that nobody has configured gets the scope that the core prefers least: it is used where
- * it is a fifth faster than one that is configured, which who hands packets on is not, and where none of those answers. A
- * path remembers the scope that its address had at first.
+ * it is a fifth faster than a global one that is configured, which who hands packets on is not, and where none of those
+ * answers. A path remembers the scope that its address had at first.
  *
  * The core calls the function by way of its procedure linkage table, where a program comes before its libraries. */
 #include "scope.h"
@@ -37,6 +37,8 @@ void scope_prefer(bool (*configured)(void *, const struct sockaddr_storage *), v
 
 int scope_of(const struct sockaddr_storage *address) {
 	int scope = core_scope(address);
-	bool of_paths = scope == GLOBAL || scope == SHARED || scope == PRIVATE;
-	return of_paths && is_configured && decode_closed() && !is_configured(context, address) ? LEAST_PREFERRED : scope;
+	bool of_paths = scope == LEAST_PREFERRED || scope == GLOBAL || scope == SHARED || scope == PRIVATE;
+	if (!of_paths || !is_configured || !decode_closed()) return scope;
+	if (!is_configured(context, address)) return LEAST_PREFERRED;
+	return scope == LEAST_PREFERRED ? GLOBAL : scope; /* 51.0.0.0/8 and others, which once nobody announced */
 }

@@ -90,7 +90,7 @@ static void configured_addresses_are_tried_while_another_serves(void) {
 	for (int64_t now = START; now < START + 60000; now += 50) {
 		struct preferred_path path = {.found = true, .astray = true, .sent = now, .received = now - 150};
 		int todo = recovery_look(&watch, &path, true, false, now);
-		assert(todo == 0 || todo == RECOVERY_SEARCH);
+		assert(todo == 0 || todo == RECOVERY_TRY);
 		searches += todo != 0;
 	}
 	assert(searches == 60000 / RECOVERY_ASTRAY);

@@ -386,25 +386,24 @@ def _sunk(bundle: str, prefixes: Sequence[str]) -> str:
 
 
 def _narrow(bundle: str, paths: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    """Paths on which small packets arrive and full ones do not: one sentence for those of one remote that are alike."""
+    """Paths on which small packets arrive and full ones do not: one sentence for those of one remote that are alike.
+
+    A bundle has one MTU for all its remotes.
+    """
     alike: dict[tuple[str, int, bool], list[str]] = {}
     for path in paths:
-        if path.get("passes") is not None:
-            used = path["state"] != PathState.NARROW
+        if path.get("passes") is not None and path["state"] in (PathState.UP, PathState.NARROW):
+            used = path["state"] == PathState.UP
             alike.setdefault((path["remote"], path["passes"], used), []).append(f"{bundle}/{path['instance']}")
+    least = min((passes for _remote, passes, _used in alike if passes), default=0)
     for (remote, passes, used), found in alike.items():
-        instances = ", ".join(dict.fromkeys(found))
-        effect = "so TCP stalls" if used else "so other paths carry all traffic"
+        effect = "so TCP may stall" if used else "so other paths carry all traffic"
+        size = f"more than {passes} bytes" if passes else "full size"
+        lost = f"probes of {size} are lost between {remote} and {', '.join(dict.fromkeys(found))}, {effect}"
         if passes:
-            yield (
-                f"packets of more than {passes} bytes are lost between {remote} and {instances}, {effect}; "
-                f"on both routers set interfaces zerotier {bundle} mtu {passes}, or raise the MTU of the line"
-            )
+            yield f"{lost}; on both routers set interfaces zerotier {bundle} mtu {least}, or raise the MTU of the line"
         else:
-            yield (
-                f"packets of full size are lost between {remote} and {instances}, {effect}; raise the MTU of the line, "
-                f"or remove the endpoints that lead over it"
-            )
+            yield f"{lost}; raise the MTU of the line, or remove the endpoints that lead over it"
 
 
 def _twin(bundle: str, path: Mapping[str, Any]) -> str:

@@ -211,7 +211,8 @@ class Daemon:
         now = self._look.at
         self._keeper.revive(have, self._decision.up, now)
         underlay = recovery.underlay(have.links, have.local)
-        self._endpoints.look(self._look.states.keys() - self._decision.up, underlay, now)
+        silent = {path for path, state in self._look.states.items() if state != PathState.NARROW} - self._decision.up
+        self._endpoints.look(silent, underlay, now)
         self._next_look.set(self._due())
         self._recover(now)
 

@@ -13,7 +13,7 @@ from typing import Self
 from zerotier_multi.netlink.nexthops import NextHopGroup
 from zerotier_multi.netlink.state import KernelState
 from zerotier_multi.pathd.kernel.actions import Action, actions
-from zerotier_multi.pathd.kernel.desired import Desired, Share, desired_state, group_id
+from zerotier_multi.pathd.kernel.desired import Desired, Share, desired_state, group_id, ready
 from zerotier_multi.pathd.kernel.sysctls import mute_notes, router_wide
 from zerotier_multi.pathd.nftables import forwarding, mirror, mss, spoofed, table, unsealed
 from zerotier_multi.pathd.probe.prober import Target
@@ -113,18 +113,38 @@ def standing(plans: Sequence[Plan], have: KernelState, resilient: bool) -> dict[
     return {number: have.groups[at] for number, at in ids.items() if at is not None and at in have.groups}
 
 
-def unusable(plans: Sequence[Plan], verdicts: Mapping[int, PathState], drains: Collection[str]) -> frozenset[int]:
-    """Paths that shall carry nothing even though their devices are there."""
-    return frozenset(
-        path.nexthop_id for plan in plans for path in plan.paths
-        if path.device in drains or (plan.health.enabled and verdicts.get(path.nexthop_id) != PathState.UP)
-    )  # fmt: skip
+def unusable(
+    plans: Sequence[Plan],
+    verdicts: Mapping[int, PathState],
+    drains: Collection[str],
+    have: KernelState,
+    refused: Collection[int] = (),
+) -> frozenset[int]:
+    """Paths that shall carry nothing even though their devices are there.
+
+    One that is narrow serves while the kernel would take no better one to the same remote.
+    """
+    out = set()
+    for plan in plans:
+        judged = [(path, verdicts.get(path.nexthop_id)) for path in plan.paths if path.device not in drains]
+        better = {
+            (path.remote, path.family) for path, verdict in judged
+            if verdict == PathState.UP and path.nexthop_id not in refused
+            and ready(plan, path, plan.instance(path.instance), have)
+        }  # fmt: skip
+        good = {
+            path.nexthop_id for path, verdict in judged
+            if not plan.health.enabled or verdict == PathState.UP
+            or (verdict == PathState.NARROW and (path.remote, path.family) not in better)
+        }  # fmt: skip
+        out |= {path.nexthop_id for path in plan.paths} - good
+    return frozenset(out)
 
 
 def decide(seen: Inputs) -> Decision:
     """What shall be, and what is to be done now."""
     plans, have = seen.plans, seen.have
-    out = unusable(plans, seen.verdicts, seen.drains)
+    out = unusable(plans, seen.verdicts, seen.drains, have, seen.refused)
     rp_filter = seen.rp_filters.get("all") or "0"
     want = desired_state(plans, have, out, seen.resilient, seen.waiting_since, seen.now, rp_filter, seen.shares, seen.refused)
     full_tunnel.add(want, plans, have)
@@ -159,7 +179,7 @@ def path_states(
     blocked: Collection[int],
 ) -> dict[int, PathState]:
     """The state of every path. ``up`` are those that are in a group and work, ``blocked`` those that get no packets."""
-    out = unusable(plans, verdicts, drains)
+    out = unusable(plans, verdicts, drains, have)
 
     def state(plan: Plan, path: int, device: str) -> PathState:
         if path in up:

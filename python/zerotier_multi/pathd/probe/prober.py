@@ -31,6 +31,7 @@ from zerotier_multi.states import PathState
 FRESH = 5.0  # seconds in which a new path is probed faster, so that it is in use soon
 FRESH_INTERVAL = 0.05
 STALE = 30.0  # seconds after which what a remote said of its load says nothing more
+LARGE = 1 << 16  # bytes of large probes that go out at once
 COPIES = (1, 24, 64)  # of a probe, by how many answers are missing: on a path that is full, one of many gets through
 
 
@@ -109,9 +110,8 @@ class Prober:
         self._by_source: dict[tuple[int, str], _State] = {}
         self._peers: dict[tuple[str, str, int], Peer] = {}  # (bundle, remote, family)
         self._told: dict[tuple[str, str, int], tuple[int, int]] = {}
-        self._verdicts: dict[
-            int, tuple[bool, bool, bool]
-        ] = {}  # path -> (answers come, the remote refuses it, narrow), as reported
+        self._verdicts: dict[int, tuple[bool, bool, bool]] = {}  # as reported: answers come, the remote refuses it, it is narrow
+        self._wide: set[tuple[str, str, int]] = set()  # groups with a path that takes full packets, where another one does not
         self._in_use: set[int] = set()  # paths that are in the kernel's groups
         self._devices: set[int] = set()  # ifindexes that probes are taken from
         self._mute: set[int] = set()  # address families in which the kernel answers no probe
@@ -135,6 +135,7 @@ class Prober:
         """
         now = time.monotonic()
         wanted = {target.path: target for target in targets}
+        widths = {path: state.width for path, state in self._states.items()}  # a device that is made anew leads over the same line
         for path in [p for p, s in self._states.items() if wanted.get(p) != s.target]:
             self._forget(path)
         for path, target in wanted.items():
@@ -142,8 +143,8 @@ class Prober:
                 self._begin(target, now, path in in_use)
             state = self._states[path]
             state.drained = path in drained
-            if state.width.full != target.mtu:
-                state.width = Width(target.mtu)
+            known = widths.get(path, state.width)
+            state.width = known if known.full == target.mtu else Width(target.mtu)
         self._listen({index for s in self._states.values() for index in (s.target.index, s.target.vrf) if index})
         self._announce(now)
         self._set_wake()
@@ -207,18 +208,23 @@ class Prober:
             return PathState.WAITING
         if not state.health.up:
             return PathState.HELD if state.health.held else PathState.DOWN
-        now = time.monotonic()
-        if self._refused(state, now):
+        if self._refused(state, time.monotonic()):
             return PathState.REMOTE_DOWN
-        return PathState.NARROW if self._outdone(state, now) else PathState.UP
+        return PathState.NARROW if self._outdone(state) else PathState.UP
 
-    def _outdone(self, state: _State, now: float) -> bool:
-        """Whether packets of full size are lost on a path, and on another one to the same remote they are not."""
-        return state.width.narrow and any(
-            other.health.up and not other.drained and not other.width.narrow and not self._refused(other, now)
-            for other in self._states.values()
-            if other.group == state.group
-        )
+    def _outdone(self, state: _State) -> bool:
+        """Whether packets of full size are lost on a path, and come over another one to the same remote."""
+        return state.width.narrow and state.group in self._wide
+
+    def _compare_widths(self, now: float) -> None:
+        """Note where a path is better than one that is narrow."""
+        states = self._states.values()
+        groups = {state.group for state in states if state.width.narrow}
+        self._wide = {
+            state.group for state in states
+            if state.group in groups and state.health.up and not state.drained and state.width.wide(now)
+            and not self._refused(state, now)
+        }  # fmt: skip
 
     def _refused(self, state: _State, now: float) -> bool:
         peer = self._peers.get(state.group)
@@ -230,12 +236,12 @@ class Prober:
         return (state.health.rtt, state.health.loss()) if state else (None, None)
 
     def passes(self, path: int) -> int | None:
-        """The largest IP packet that a path on which full ones are lost lets pass, bytes; 0: not known, or none worth it.
+        """The largest IP packet that a path on which full ones are lost lets pass, bytes; 0: none that a bundle may have.
 
-        None where full ones are not lost.
+        None where full ones are not lost, or it is not known yet.
         """
         state = self._states.get(path)
-        return (state.width.passes or 0) if state and state.width.narrow else None
+        return state.width.passes if state and state.width.narrow else None
 
     def silence(self, path: int) -> Silence | None:
         """How a path is silent (times are monotonic); None where it is not down, answers come again, or it is not probed."""
@@ -333,8 +339,9 @@ class Prober:
 
     def _compare(self, now: float) -> None:
         """Report when any verdict is another than last time."""
+        self._compare_widths(now)
         verdicts = {
-            path: (state.health.up, self._refused(state, now), self._outdone(state, now)) for path, state in self._states.items()
+            path: (state.health.up, self._refused(state, now), self._outdone(state)) for path, state in self._states.items()
         }
         if verdicts != self._verdicts:
             self._verdicts = verdicts
@@ -374,37 +381,45 @@ class Prober:
         uses: dict[tuple[str, int], int | None] = {}
         for state in states:
             target, health = state.target, state.health
-            instance = (target.bundle, target.instance)
-            if instance not in uses:
-                use = self._use(*instance)
-                uses[instance] = None if use is None else round(100 * use)
             at = time.monotonic()
             copies = COPIES[min(health.missing(now), len(COPIES) - 1)] if health.up else 1
             number = health.sent(at)
-            probe = wire.Probe(
-                number, urgent, target.instance, state.good_ms, int(at * 1e9), *self._told.get(state.group, (0, 0)),
-                seen[state.group], uses[instance], state.trust.token, state.trust.echo,
-                round(1000 * state.inbound.least), state.trust.remote_twin.seen(at),
-            )  # fmt: skip
-            packet = wire.encode(probe, target.family, state.identifier)
+            packet = wire.encode(self._probe(state, number, at, seen, uses, urgent=urgent), target.family, state.identifier)
             state.send(packet)
             if copies > 1:
                 gap = health.patience(at) / copies
                 self._loop.call_later(gap, self._send_copy, _Copies(state, packet, number, copies - 1, gap))
 
+    def _probe(
+        self, state: _State, number: int, at: float, seen: Mapping[tuple[str, str, int], int],
+        uses: dict[tuple[str, int], int | None], *, urgent: bool = False, large: bool = False,
+    ) -> wire.Probe:  # fmt: skip
+        """What is told over a path. ``uses`` keeps what was asked of instances: several paths have the same."""
+        target = state.target
+        instance = (target.bundle, target.instance)
+        if instance not in uses:
+            use = self._use(*instance)
+            uses[instance] = None if use is None else round(100 * use)
+        return wire.Probe(
+            number, urgent, target.instance, state.good_ms, int(at * 1e9), *self._told.get(state.group, (0, 0)),
+            seen[state.group], uses[instance], state.trust.token, state.trust.echo,
+            round(1000 * state.inbound.least), state.trust.remote_twin.seen(at), large,
+        )  # fmt: skip
+
     def _send_large(self, states: Iterable[_State], now: float) -> None:
         """Now and then a probe of full size, behind a small one."""
+        due: list[tuple[_State, int]] = []
         for state in states:
-            if not state.target.mtu:
-                continue
             sound = state.health.up and not state.drained and (state.health.loss() or 0.0) <= LOSSY
-            size = state.width.due(now, sound)
-            if size is not None:
-                probe = wire.Probe(
-                    state.width.sent(now), False, state.target.instance, state.good_ms, int(time.monotonic() * 1e9),
-                    *self._told.get(state.group, (0, 0)), 0, token=state.trust.token, echo=state.trust.echo, large=True,
-                )  # fmt: skip
-                state.send(wire.encode(probe, state.target.family, state.identifier, size))
+            size = state.width.due(now, sound) if state.width.full else None
+            if size is not None and sum(size for _state, size in due) < LARGE:
+                due.append((state, size))
+        seen = self._seen(now) if due else {}
+        uses: dict[tuple[str, int], int | None] = {}
+        for state, size in due:
+            at = time.monotonic()
+            probe = self._probe(state, state.width.sent(at), at, seen, uses, large=True)
+            state.send(wire.encode(probe, state.target.family, state.identifier, size))
 
     def _send_copy(self, copies: _Copies) -> None:
         """One more copy of a probe, unless its answer has come.

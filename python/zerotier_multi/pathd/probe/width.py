@@ -8,11 +8,14 @@ smaller sizes are tried until it is known what passes. On a path that loses pack
 
 from __future__ import annotations
 
+import math
+import random
 from collections import deque
 from dataclasses import dataclass, field
 
-PAUSE = 10.0  # seconds between two looks at a path that is wide
+PAUSE = 10.0  # seconds between two looks at a path that is wide, about: so that paths do not go in step
 NARROW_PAUSE = 30.0  # the same while it is not; then everything is tried again
+LASTING = 60.0  # seconds after which an answer to a full probe says nothing more
 TRIES, AGAIN = 5, 0.5  # of one size in a row, so many seconds apart
 LEAST = 1280  # bytes: the smallest MTU that a bundle may have
 LOSSY = 0.05  # share of the small probes
@@ -24,14 +27,20 @@ class Width:
 
     full: int
     narrow: bool = False
+    wide_at: float = -math.inf  # when a full probe was last answered
     passes: int | None = None  # the largest packet that does, once that is known; 0 where not even LEAST does
     _size: int = 0  # what is tried; 0: full
     _tries: int = 0
     _next: float = 0.0
     _low: int = 0  # the largest that was answered since full packets were not
     _high: int = 0  # the smallest that was not
+    _sure: bool = False  # all but the last byte pass, and a full packet was tried once more
     _number: int = 0
     _sent: deque[tuple[int, int]] = field(default_factory=lambda: deque(maxlen=TRIES))  # (number, size)
+
+    def wide(self, now: float) -> bool:
+        """Whether full packets have come over it lately."""
+        return not self.narrow and now - self.wide_at <= LASTING
 
     def due(self, now: float, sound: bool) -> int | None:
         """The size of a probe that is to go out now, None where none is. ``sound``: small probes are answered."""
@@ -56,15 +65,15 @@ class Width:
         """An answer to the probe of that number has come."""
         size = next((size for sent, size in self._sent if sent == number), None)
         if size == self.full:
-            self.narrow, self.passes = False, None
-            self._begin(now + PAUSE)
+            self.narrow, self.passes, self.wide_at, self._sure = False, None, now, False
+            self._begin(now + PAUSE * random.uniform(0.7, 1.3))
         elif size is not None and size > self._low:
             self._low = size
             self._choose(now)
 
     def _lost(self, now: float) -> None:
         size = self._size or self.full
-        if size == self.full:
+        if size == self.full and not self._sure:
             self.narrow = True
             self._low, self._high = 0, size
         else:
@@ -78,8 +87,11 @@ class Width:
             self._size = LEAST
         elif self._low and self._high - self._low > 1:
             self._size = (self._low + self._high) // 2
+        elif self._low and self._high == self.full and not self._sure:
+            # A line that is one byte short is rarer than a run of bad luck at the first size.
+            self._size, self._sure = 0, True
         else:
-            self.passes = self._low
+            self.passes, self._sure = self._low, False
             self._begin(now + NARROW_PAUSE)
 
     def _begin(self, at: float) -> None:
