@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 import pytest
 
 from lab import Router
-from lab.scenario import iperf, loopback, member_bytes, paths_up, reach, shares, status
+from lab.scenario import iperf, loopback, member_bytes, reach, shares, status
 
-FULL, OVERHEAD = 1394, 66  # of a packet in the bundle, and what is around it on an IPv4 underlay
+OVERHEAD = 66  # bytes around a packet of the bundle on an IPv4 underlay
 PORT = 9993
 
 
-def narrow(router: Router, length: int, instances: Sequence[int]) -> None:
-    """Drop underlay packets of more than ``length`` bytes on their way in to these instances."""
-    ports = ", ".join(str(PORT + k - 1) for k in instances)
+def narrow(router: Router, length: int, instance: int) -> None:
+    """Drop underlay packets of more than ``length`` bytes on their way in to an instance."""
     router.run(["nft", "-f", "-"], text_input=(
-        "table inet fault_narrow\ndelete table inet fault_narrow\ntable inet fault_narrow { chain input { "
-        f"type filter hook input priority 0; udp dport {{ {ports} }} meta length > {length} drop; }}\n}}\n"
+        "table inet fault_narrow { chain input { type filter hook input priority 0; "
+        f"udp dport {PORT + instance - 1} meta length > {length} drop; }}\n}}\n"
     ))  # fmt: skip
 
 
@@ -40,11 +39,11 @@ def told(router: Router) -> str:
 
 def test_a_path_that_drops_full_packets_is_left_and_what_passes_is_told(routers: list[Router]) -> None:
     line = 1440
-    narrow(routers[1], line, [2])
+    narrow(routers[1], line, 2)
     wide = ("up", None)
     for router in routers:
         expected = {1: wide, 2: ("narrow", line - OVERHEAD), 3: wide, 4: wide}
-        router.wait(lambda r=router, e=expected: passes(r) == e, timeout=40, what="path 2 known as narrow")
+        router.wait(lambda r=router, e=expected: passes(r) == e, timeout=120, what="path 2 known as narrow")
         shown = told(router)
         assert f"probes of more than {line - OVERHEAD} bytes are lost" in shown
         assert f"set interfaces zerotier zt0 mtu {line - OVERHEAD}" in shown
@@ -52,11 +51,3 @@ def test_a_path_that_drops_full_packets_is_left_and_what_passes_is_told(routers:
     report = iperf(*routers, flows=16, seconds=2, source=loopback(routers[0]), target=loopback(routers[1]))
     assert all(stream["sender"]["bytes"] > 100_000 for stream in report["end"]["streams"]), "a flow has stalled"
     assert shares(before, member_bytes(routers[0]))["zt0p2"] < 0.01
-
-    # Where no path is better, all are used, and told.
-    narrow(routers[1], line, [1, 2, 3, 4])
-    for router in routers:
-        all_used = dict.fromkeys((1, 2, 3, 4), ("up", line - OVERHEAD))
-        router.wait(lambda r=router, e=all_used: passes(r) == e, timeout=60, what="all paths known as narrow")
-        assert "so TCP may stall" in told(router)
-    assert [paths_up(router) for router in routers] == [4, 4]

@@ -9,7 +9,7 @@ from collections.abc import Callable
 import pytest
 from zerotier_multi.pathd.probe import width
 from zerotier_multi.pathd.probe.prober import Prober, Target
-from zerotier_multi.pathd.probe.width import AGAIN, LASTING, LEAST, NARROW_PAUSE, PAUSE, TRIES, Width
+from zerotier_multi.pathd.probe.width import AGAIN, LASTING, LATER, LEAST, PAUSE, RETRIES, TRIES, Width
 
 FULL = 1394
 INTERVAL = 0.2
@@ -45,7 +45,7 @@ def test_a_narrow_path_is_found_and_so_is_what_passes(line: int) -> None:
     run(path, 30, line, begin=10)
     assert (path.narrow, path.passes) == (True, line)
     # And again later, as the line may be another one by then.
-    run(path, NARROW_PAUSE, LEAST + 5, begin=100)
+    run(path, RETRIES * LATER, LEAST + 5, begin=100)
     run(path, 30, LEAST + 5, begin=200)
     assert (path.narrow, path.passes) == (True, LEAST + 5)
 
@@ -61,7 +61,7 @@ def test_a_line_that_is_mended_is_wide_again() -> None:
     path = Width(FULL)
     run(path, 30, line=1300)
     assert path.narrow
-    run(path, NARROW_PAUSE + 1, FULL, begin=30)
+    run(path, LATER + 1, FULL, begin=30)
     assert not path.narrow and path.passes is None
 
 
@@ -120,7 +120,7 @@ def test_a_late_answer_counts_and_one_that_was_never_asked_for_does_not() -> Non
 
 def test_a_narrow_path_is_left_while_another_one_is_wide(monkeypatch: pytest.MonkeyPatch) -> None:
     """A prober that is both ends of two paths over ``lo``."""
-    for name, seconds in (("AGAIN", 0.05), ("PAUSE", 1.0), ("NARROW_PAUSE", 2.0)):
+    for name, seconds in (("AGAIN", 0.05), ("PAUSE", 1.0), ("LATER", 0.1)):
         monkeypatch.setattr(width, name, seconds)
     loop = asyncio.new_event_loop()
     prober = Prober(loop, lambda: None)

@@ -14,9 +14,9 @@ from collections import deque
 from dataclasses import dataclass, field
 
 PAUSE = 10.0  # seconds between two looks at a path that is wide, about: so that paths do not go in step
-NARROW_PAUSE = 30.0  # the same while it is not; then everything is tried again
 LASTING = 60.0  # seconds after which an answer to a full probe says nothing more
 TRIES, AGAIN = 5, 0.5  # of one size in a row, so many seconds apart
+RETRIES, LATER = 15, 2.0  # of a full one where it is known what passes; then everything is tried again
 LEAST = 1280  # bytes: the smallest MTU that a bundle may have
 LOSSY = 0.05  # share of the small probes
 
@@ -34,6 +34,7 @@ class Width:
     _next: float = 0.0
     _low: int = 0  # the largest that was answered since full packets were not
     _high: int = 0  # the smallest that was not
+    _known: bool = False  # what passes is known
     _sure: bool = False  # all but the last byte pass, and a full packet was tried once more
     _number: int = 0
     _sent: deque[tuple[int, int]] = field(default_factory=lambda: deque(maxlen=TRIES))  # (number, size)
@@ -49,7 +50,7 @@ class Width:
             return None
         if now < self._next:
             return None
-        if self._tries == TRIES:
+        if self._tries == (RETRIES if self._known else TRIES):
             self._lost(now)
         return None if now < self._next else self._size or self.full
 
@@ -58,14 +59,15 @@ class Width:
         self._number = (self._number + 1) % 65536
         self._sent.append((self._number, self._size or self.full))
         self._tries += 1
-        self._next = now + AGAIN
+        self._next = now + (LATER if self._known else AGAIN)
         return self._number
 
     def answered(self, number: int, now: float) -> None:
         """An answer to the probe of that number has come."""
         size = next((size for sent, size in self._sent if sent == number), None)
         if size == self.full:
-            self.narrow, self.passes, self.wide_at, self._sure = False, None, now, False
+            self.narrow, self.passes, self.wide_at = False, None, now
+            self._known = self._sure = False
             self._begin(now + PAUSE * random.uniform(0.7, 1.3))
         elif size is not None and size > self._low:
             self._low = size
@@ -74,7 +76,7 @@ class Width:
     def _lost(self, now: float) -> None:
         size = self._size or self.full
         if size == self.full and not self._sure:
-            self.narrow = True
+            self.narrow, self._known = True, False
             self._low, self._high = 0, size
         else:
             self._high = size
@@ -91,8 +93,8 @@ class Width:
             # A line that is one byte short is rarer than a run of bad luck at the first size.
             self._size, self._sure = 0, True
         else:
-            self.passes, self._sure = self._low, False
-            self._begin(now + NARROW_PAUSE)
+            self.passes, self._known, self._sure = self._low, True, False
+            self._begin(now + LATER)
 
     def _begin(self, at: float) -> None:
         self._size, self._tries, self._next = 0, 0, at
