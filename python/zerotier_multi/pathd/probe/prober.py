@@ -32,6 +32,7 @@ FRESH = 5.0  # seconds in which a new path is probed faster, so that it is in us
 FRESH_INTERVAL = 0.05
 STALE = 30.0  # seconds after which what a remote said of its load says nothing more
 LARGE = 1 << 16  # bytes of large probes that go out at once
+APART = 0.02  # seconds behind the small ones, or an engine sends both as one packet of two segments, which is dropped as one
 COPIES = (1, 24, 64)  # of a probe, by how many answers are missing: on a path that is full, one of many gets through
 
 
@@ -328,7 +329,8 @@ class Prober:
                 # On multiples of the pace, so that all paths go in one wake-up.
                 state.next_send = (math.floor(now / pace) + 1) * pace
         self._send(due, now, urgent=False)
-        self._send_large(due, now)
+        if large := self._due_large(due, now):
+            self._loop.call_later(APART, self._send_large, large)
         self._set_wake()
 
     def _judge(self, now: float) -> None:
@@ -406,20 +408,25 @@ class Prober:
             round(1000 * state.inbound.least), state.trust.remote_twin.seen(at), large,
         )  # fmt: skip
 
-    def _send_large(self, states: Iterable[_State], now: float) -> None:
-        """Now and then a probe of full size, behind a small one."""
+    @staticmethod
+    def _due_large(states: Iterable[_State], now: float) -> list[tuple[_State, int]]:
+        """Those paths that get a large probe now, and its size."""
         due: list[tuple[_State, int]] = []
         for state in states:
             sound = state.health.up and not state.drained and (state.health.loss() or 0.0) <= LOSSY
             size = state.width.due(now, sound) if state.width.full else None
             if size is not None and sum(size for _state, size in due) < LARGE:
                 due.append((state, size))
-        seen = self._seen(now) if due else {}
+        return due
+
+    def _send_large(self, due: Iterable[tuple[_State, int]]) -> None:
+        seen = self._seen(time.monotonic())
         uses: dict[tuple[str, int], int | None] = {}
         for state, size in due:
-            at = time.monotonic()
-            probe = self._probe(state, state.width.sent(at), at, seen, uses, large=True)
-            state.send(wire.encode(probe, state.target.family, state.identifier, size))
+            if self._states.get(state.target.path) is state:
+                at = time.monotonic()
+                probe = self._probe(state, state.width.sent(at), at, seen, uses, large=True)
+                state.send(wire.encode(probe, state.target.family, state.identifier, size))
 
     def _send_copy(self, copies: _Copies) -> None:
         """One more copy of a probe, unless its answer has come.
