@@ -113,7 +113,6 @@ class Between(Way):
 
     def __init__(self, host: Host) -> None:
         self._recorded, self._due = b"", 0.0
-        self.sent = 0  # again, as if it were the remote
         super().__init__(host, BETWEEN, OURS[0], DISTANCE)  # its packets to the remote go by the Internet, too
 
     def _open(self) -> list[socket.socket]:
@@ -133,7 +132,6 @@ class Between(Way):
         super()._work()
         if self._recorded and time.monotonic() >= self._due:
             self._sockets[0].sendto(self._recorded, self._ends[0])
-            self.sent += 1
             self._due = time.monotonic() + 0.1
 
 

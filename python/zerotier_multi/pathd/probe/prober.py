@@ -412,11 +412,13 @@ class Prober:
     def _due_large(states: Iterable[_State], now: float) -> list[tuple[_State, int]]:
         """Those paths that get a large probe now, and its size."""
         due: list[tuple[_State, int]] = []
+        room = LARGE
         for state in states:
             sound = state.health.up and not state.drained and (state.health.loss() or 0.0) <= LOSSY
             size = state.width.due(now, sound) if state.width.full else None
-            if size is not None and sum(size for _state, size in due) < LARGE:
+            if size is not None and room > 0:
                 due.append((state, size))
+                room -= size
         return due
 
     def _send_large(self, due: Iterable[tuple[_State, int]]) -> None:
@@ -478,11 +480,12 @@ class Prober:
         if reply:
             state = self._by_identifier.get(identifier)
             known = state and (state.target.index, state.target.via) == (index, source)
-            if state and known and probe.token == state.trust.token and probe.large:
-                state.width.answered(probe.sequence, arrival)
-            elif state and known and probe.token == state.trust.token:
-                state.health.answered(probe.sequence, arrival)
-                state.round_trip.came(probe.sent / 1e9, arrival)
+            if state and known and probe.token == state.trust.token:
+                if probe.large:
+                    state.width.answered(probe.sequence, arrival)
+                else:
+                    state.health.answered(probe.sequence, arrival)
+                    state.round_trip.came(probe.sent / 1e9, arrival)
             return None
         state = self._by_source.get((index, source))
         if state and hops == HOPS:
