@@ -23,6 +23,8 @@ def narrow(router: Router, length: int, instance: int) -> None:
 
 @pytest.fixture
 def routers(pair: list[Router]) -> Iterator[list[Router]]:
+    for router in pair:  # packets come one by one, as off a wire, or a small one is dropped with the large one before it
+        router.run(["ethtool", "-K", "eth0", "tx-udp-segmentation", "off"])
     reach(pair[0], loopback(pair[0]), loopback(pair[1]))
     yield pair
     pair[1].run(["nft", "delete", "table", "inet", "fault_narrow"])
