@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 from pathlib import Path
 
 import pytest
@@ -53,6 +54,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 def pytest_report_collectionfinish(config: pytest.Config) -> list[str]:
     return config.stash.get(_LEFT_OUT, [])
+
+
+def pytest_exception_interact(node: pytest.Item, call: pytest.CallInfo[object]) -> None:
+    """A lab turns signals into SystemExit, which to pytest is one test that has failed: here it ends the run, in order."""
+    signals = {128 + number: number.name for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
+    if call.excinfo and isinstance(call.excinfo.value, SystemExit) and call.excinfo.value.code in signals:
+        node.session.shouldstop = signals[call.excinfo.value.code]
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:

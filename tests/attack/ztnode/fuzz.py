@@ -15,8 +15,8 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from ctypes import c_ulong
 from dataclasses import dataclass, field
-from multiprocessing.sharedctypes import Synchronized
 from pathlib import Path
 from typing import Protocol
 
@@ -59,7 +59,8 @@ class _Worker:
     namespace: str
     make: Callable[[], Attacker]
     pause: float  # seconds between two steps
-    count: Synchronized[int] = field(default_factory=lambda: multiprocessing.Value("L", 0))
+    # Only the worker writes it, so it has no lock, which a worker that is killed may hold: whoever asks then waits for ever.
+    count: c_ulong = field(default_factory=lambda: multiprocessing.RawValue("L", 0))
     process: multiprocessing.Process | None = None
 
     def start(self) -> None:
@@ -78,7 +79,7 @@ class _Worker:
         """Raises AssertionError when it has ended by itself: an attacker with a fault of its own shows nothing."""
         assert self.process
         lives = self.process.is_alive()
-        self.process.terminate()
+        self.process.kill()
         self.process.join()
         assert lives, f"the attacker {self.name} has ended with {self.process.exitcode}"
 
