@@ -15,7 +15,7 @@ from tests.lab.conftest import ENGINE, new_lab
 
 @pytest.fixture(scope="module")
 def sites() -> Iterator[tuple[list[Router], list[Nat]]]:
-    """R1 and R2 know each other by identity alone, and where R3 is; R3 knows where nobody is."""
+    """R1 and R2 know each other by identity alone, and where R3 is; R3 knows where R2's NAT is, and not R1's."""
     with new_lab() as lab:
         routers = lab.add_routers(["R1", "R2", "R3"])
         nats = [Nat(lab.underlay, number) for number in (11, 12)]
@@ -27,9 +27,10 @@ def sites() -> Iterator[tuple[list[Router], list[Nat]]]:
                 router.must_configure(example(router, others, 1, subnet_lengths=(29,), engine=ENGINE.rpartition("/")[2]))
             lines = {r.name: identity_lines(r, 1, endpoints="") for r in routers}
             public = f"set interfaces zerotier zt0 remote R3 instance 1 endpoint {routers[2].underlay4}:9993\n"
+            at_r3 = f"set interfaces zerotier zt0 remote R2 instance 1 endpoint {nats[1].address}:9993\n"
             for router in routers:
                 known = "".join(text for name, text in lines.items() if name != router.name)
-                router.must_configure(known + ("" if router.name == "R3" else public))
+                router.must_configure(known + (at_r3 if router.name == "R3" else public))
             yield routers, nats
         finally:
             for nat in nats:

@@ -1,5 +1,6 @@
 #include "contact.h"
 
+#include "introduce.h"
 #include "recovery.h"
 #include "relay.h"
 #include "util.h"
@@ -235,7 +236,9 @@ static bool renew(struct contact *contact, const struct core_peers *list) {
 }
 
 int contact_pause(const struct contact *contact) {
-	return contact->known_count > CROWD ? LOOK_CROWD_MS : contact->busy || contact->hint_count ? LOOK_BUSY_MS : LOOK_MS;
+	return contact->known_count > CROWD                              ? LOOK_CROWD_MS
+	       : contact->busy || contact->hint_count || introduce_due() ? LOOK_BUSY_MS
+	                                                                 : LOOK_MS;
 }
 
 void contact_look(struct contact *contact, const struct settings *settings, int64_t now) {
@@ -248,6 +251,7 @@ void contact_look(struct contact *contact, const struct settings *settings, int6
 	bool good = list && renew(contact, list);
 	if (list) relay_choose(list);
 	if (list) guard_know(contact->guard, list, settings);
+	if (list) introduce_look(list, ZT_Node_address(contact->core), now);
 	for (size_t i = 0; good && i < list->count; i++) {
 		bool hinted = false;
 		for (size_t k = 0; k < hint_count; k++) {

@@ -174,6 +174,7 @@ static inline unsigned int core_packet_length(const void *packet) {
 	memcpy(&length, (const unsigned char *)packet + CORE_PACKET_MAX, sizeof length);
 	return length;
 }
+void core_random(void *bytes, unsigned int count) __asm__("_ZN8ZeroTier5Utils15getSecureRandomEPvj");
 bool core_uncompress(void *packet) __asm__("_ZN8ZeroTier6Packet10uncompressEv");
 #define CORE_DEARMOR "_ZN8ZeroTier6Packet7dearmorEPKvPKNS_3AESE"
 #define CORE_TRY_DECODE "_ZN8ZeroTier14IncomingPacket9tryDecodeEPKNS_18RuntimeEnvironmentEPvi"

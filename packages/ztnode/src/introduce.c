@@ -1,66 +1,145 @@
-/* Flaws of the core, met by standing in for two of its functions.
+/* Introductions, in place of the core's.
  *
  * Who relays between two peers tells each where the other is (RENDEZVOUS), so that both begin at once and their NATs let
- * the packets through. Core 1.8.4 encrypts both messages with the keys of one peer (Peer::introduce, fixed in later
- * versions: armor(other->_key, …, other->aesKeysIfSupported())), so only this one can read its own, and NATs stay closed.
- * The core calls the function through its linkage table, so the one here is taken: it introduces both ways, and of each
- * way the message that is right is read. The core calls it in the thread that receives alone, so the locks of both peers,
- * which it takes one after the other, cannot be taken crosswise. A packet that claims to be from the node that it is for
- * would have a peer introduced to itself, which takes one lock twice and so hangs: anybody can send one.
+ * the packets through. Core 1.8.4 does it with flaws (Peer::introduce): it encrypts both messages with the keys of one
+ * peer, so only this one can read its own (fixed in later versions); a packet that claims to be from the node that it is
+ * for has a peer introduced to itself, which takes one lock twice and so hangs, and anybody can send one; and it looks for
+ * addresses of one scope, which scope.c makes differ where one of them is configured. Which two it has introduced, the core
+ * keeps for four minutes, in a table that grows with every pair that it is sent a packet of, and anybody can make up
+ * sources (Switch::_shouldUnite).
  *
- * Which two it has introduced, the core keeps for four minutes, in a table that grows with every pair that it is sent a
- * packet of, and anybody can make up sources (Switch::_shouldUnite). Here the table has a size.
- */
+ * The core calls both functions by way of its procedure linkage table, where a program comes before its libraries. Here the
+ * first does nothing: where a packet goes on to another relay, it would introduce this one, which who sends knows. The
+ * second takes down the pair, of which the main loop tells both. */
 #include "introduce.h"
 
-#include <dlfcn.h>
-#include <stdbool.h>
-#include <stdint.h>
+#include "scope.h"
+#include "util.h"
+
+#include <netinet/in.h>
+#include <pthread.h>
+#include <stdatomic.h>
 #include <string.h>
 
-#define PAUSE_MS 1000 /* between two introductions of the same two */
-
-typedef void introduce_function(const void *peer, void *thread, int64_t now, const void *const *other);
-
-static introduce_function *original;
-
-/* Before main, as decode.c and relay.c do. */
-__attribute__((constructor)) static void find_original(void) {
-	void *found = dlsym(RTLD_NEXT, INTRODUCE);
-	memcpy(&original, &found, sizeof found);
-}
-
-/* Packets between two nodes without a path have the core introduce them once for each, and anybody can send such packets.
- * Pairs that share a slot share the pause. */
-static bool too_soon(const void *one, const void *other, int64_t now) {
-	static int64_t last[256];
-	const void *low = one < other ? one : other, *high = one < other ? other : one;
-	size_t slot = (((uintptr_t)low ^ (uintptr_t)high >> 3) * 0x9e3779b97f4a7c15ULL >> 40) % (sizeof last / sizeof *last);
-	if (now - last[slot] < PAUSE_MS) return true;
-	last[slot] = now;
-	return false;
-}
-
 void peer_introduce(const void *peer, void *thread, int64_t now, const void *const *other) {
-	if (!original || peer == *other || too_soon(peer, *other, now)) return;
-	original(peer, thread, now, other);
-	original(*other, thread, now, &peer);
+	(void)peer, (void)thread, (void)now, (void)other;
 }
 
-/* -- whom it has introduced */
+/* -- whom to introduce */
 
 #define UNITED_MS 30000 /* as the core has it: between two introductions of the same two */
 #define UNITED 4096
+#define MEETINGS 32 /* at most, between two looks; more are noticed by their next packet */
+
+struct meeting {
+	uint64_t low, high;
+};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of the meetings; nothing is called under it */
+static struct meeting meetings[MEETINGS];
+static atomic_size_t meeting_count; /* read without it, too: whether there are any */
+static _Atomic(void *) core_switch;
 
 bool should_unite(void *own, int64_t now, const uint64_t *source, const uint64_t *destination) {
 	static struct pair {
-		uint64_t low, high;
+		struct meeting of;
 		int64_t at;
-	} united[UNITED];
-	(void)own;
+	} united[UNITED]; /* of the thread that receives */
 	uint64_t low = *source < *destination ? *source : *destination, high = *source ^ *destination ^ low;
 	struct pair *pair = &united[((low ^ high << 24) * 0x9e3779b97f4a7c15ULL >> 40) % UNITED];
-	if (pair->low == low && pair->high == high && now - pair->at < UNITED_MS) return false;
-	*pair = (struct pair){low, high, now};
-	return true;
+	if (low == high || (pair->of.low == low && pair->of.high == high && now - pair->at < UNITED_MS)) return false;
+	atomic_store(&core_switch, own); /* before there is a meeting that needs it */
+	pthread_mutex_lock(&lock);
+	bool room = meeting_count < MEETINGS;
+	if (room) meetings[meeting_count++] = (struct meeting){low, high};
+	pthread_mutex_unlock(&lock);
+	if (room) *pair = (struct pair){{low, high}, now};
+	return false;
+}
+
+bool introduce_due(void) { return meeting_count; }
+
+/* -- where they are */
+
+#define ALIVE_MS 19000 /* as the core has it: since a path was heard of last */
+enum { SCOPES = 8 };
+
+static bool is_better(const struct core_path *path, const struct core_path *than) {
+	bool configured = scope_is_configured(&path->address);
+	if (configured != scope_is_configured(&than->address)) return configured;
+	if (path->preferred != than->preferred) return path->preferred;
+	return path->last_receive > than->last_receive;
+}
+
+/* The best of a peer's addresses of a family and scope; NULL where there is none. */
+static const struct core_path *place_of(const struct core_peer *peer, int family, int scope, int64_t now) {
+	const struct core_path *best = NULL;
+	for (unsigned int i = 0; i < peer->path_count && i < CORE_MAX_PATHS; i++) {
+		const struct core_path *path = &peer->paths[i];
+		if (path->address.ss_family == family && scope_unranked(&path->address) == scope &&
+		    now - (int64_t)path->last_receive < ALIVE_MS && (!best || is_better(path, best)))
+			best = path;
+	}
+	return best;
+}
+
+/* -- what they are told */
+
+enum { DESTINATION = 8, SOURCE = 13, VERB = 27, NODE = 29, PORT = 34, ADDRESS = 37, VERB_RENDEZVOUS = 5, NO_FLOW = -1 };
+
+void core_send(void *core_switch, void *thread, void *packet, bool encrypt,
+               int32_t flow) __asm__("_ZN8ZeroTier6Switch4sendEPvRNS_6PacketEbi");
+
+static void tell(uint64_t self, uint64_t whom, uint64_t of, const struct sockaddr_storage *place) {
+	struct core_packet packet = {.length = 0};
+	bool v6 = place->ss_family == AF_INET6;
+	const void *address = v6 ? (const void *)&((const struct sockaddr_in6 *)place)->sin6_addr
+	                         : (const void *)&((const struct sockaddr_in *)place)->sin_addr;
+	unsigned char *bytes = packet.bytes;
+	core_random(bytes, 8);
+	put_number(bytes + DESTINATION, whom, 5), put_number(bytes + SOURCE, self, 5);
+	bytes[VERB] = VERB_RENDEZVOUS;
+	put_number(bytes + NODE, of, 5);
+	put_number(bytes + PORT, address_port(place), 2);
+	bytes[ADDRESS - 1] = v6 ? 16 : 4;
+	memcpy(bytes + ADDRESS, address, bytes[ADDRESS - 1]);
+	packet.length = ADDRESS + bytes[ADDRESS - 1];
+	core_send(atomic_load(&core_switch), NULL, &packet, true, NO_FLOW);
+}
+
+static void introduce(const struct core_peer *one, const struct core_peer *other, uint64_t self, int64_t now) {
+	static const int families[] = {AF_INET6, AF_INET};
+	for (size_t i = 0; i < sizeof families / sizeof *families; i++)
+		for (int scope = SCOPES - 1; scope > 0; scope--) {
+			const struct core_path *here = place_of(one, families[i], scope, now);
+			const struct core_path *there = here ? place_of(other, families[i], scope, now) : NULL;
+			if (!there) continue;
+			tell(self, one->address, other->address, &there->address);
+			tell(self, other->address, one->address, &here->address);
+			break;
+		}
+}
+
+static const struct core_peer *find(const struct core_peers *peers, uint64_t node) {
+	size_t low = 0, high = peers->count;
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+		if (peers->peers[middle].address == node) return &peers->peers[middle];
+		if (peers->peers[middle].address < node) low = middle + 1;
+		else high = middle;
+	}
+	return NULL;
+}
+
+void introduce_look(const struct core_peers *peers, uint64_t self, int64_t now) {
+	struct meeting taken[MEETINGS];
+	pthread_mutex_lock(&lock);
+	size_t count = meeting_count;
+	memcpy(taken, meetings, count * sizeof *taken);
+	meeting_count = 0;
+	pthread_mutex_unlock(&lock);
+	for (size_t i = 0; i < count; i++) {
+		const struct core_peer *one = find(peers, taken[i].low), *other = find(peers, taken[i].high);
+		if (one && other) introduce(one, other, self, now);
+	}
 }

@@ -54,17 +54,13 @@ unsigned int network_offloads(const struct network *network) {
 	return tap ? tap_offloads(tap) : 0;
 }
 
-static void put_mac(unsigned char *at, uint64_t mac) {
-	for (int i = 0; i < 6; i++) at[i] = (unsigned char)(mac >> (40 - 8 * i));
-}
-
 void network_deliver(struct network *network, uint64_t source, uint64_t destination, unsigned int type, const void *data,
                      unsigned int length) {
 	unsigned char frame[ETHERNET_HEADER + 16384];
 	struct tap *tap = network->tap;
 	if (!tap || length > sizeof frame - ETHERNET_HEADER) return;
-	put_mac(frame, destination);
-	put_mac(frame + 6, source);
+	put_number(frame, destination, 6);
+	put_number(frame + 6, source, 6);
 	frame[12] = (unsigned char)(type >> 8);
 	frame[13] = (unsigned char)type;
 	memcpy(frame + ETHERNET_HEADER, data, length);
@@ -107,7 +103,7 @@ static void device_name(const struct network *network, char name[IFNAMSIZ]) {
 static bool open_device(struct network *network, const struct core_network *config) {
 	unsigned char mac[6];
 	char name[IFNAMSIZ];
-	put_mac(mac, config->mac);
+	put_number(mac, config->mac, 6);
 	device_name(network, name);
 	struct tap *tap = tap_open(name, mac, network->mtu, network->host->offloads_off);
 	if (!tap) return false;

@@ -35,10 +35,19 @@ void scope_prefer(bool (*configured)(void *, const struct sockaddr_storage *), v
 	is_configured = configured;
 }
 
+bool scope_is_configured(const struct sockaddr_storage *address) {
+	return is_configured && is_configured(context, address);
+}
+
+int scope_unranked(const struct sockaddr_storage *address) {
+	int scope = core_scope(address);
+	return scope == LEAST_PREFERRED ? GLOBAL : scope; /* 51.0.0.0/8 and others */
+}
+
 int scope_of(const struct sockaddr_storage *address) {
 	int scope = core_scope(address);
 	bool of_paths = scope == LEAST_PREFERRED || scope == GLOBAL || scope == SHARED || scope == PRIVATE;
 	if (!of_paths || !is_configured || !decode_closed()) return scope;
-	if (!is_configured(context, address)) return LEAST_PREFERRED;
-	return scope == LEAST_PREFERRED ? GLOBAL : scope; /* 51.0.0.0/8 and others, which once nobody announced */
+	if (!scope_is_configured(address)) return LEAST_PREFERRED;
+	return scope_unranked(address);
 }

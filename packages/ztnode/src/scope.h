@@ -12,6 +12,10 @@ bool scope_works(void);
 /* What tells whether an address is configured. Before there are threads. */
 void scope_prefer(bool (*configured)(void *context, const struct sockaddr_storage *address), void *context);
 
+bool scope_is_configured(const struct sockaddr_storage *address);
+/* That of an address wherever it is from; of addresses which once nobody announced, that of global ones. */
+int scope_unranked(const struct sockaddr_storage *address);
+
 /* InetAddress::ipScope, exported under its name. */
 int scope_of(const struct sockaddr_storage *address) __asm__(CORE_SCOPE);
 

@@ -65,8 +65,6 @@ struct ways {
 static _Thread_local struct ways ways;
 static bool wanted = true;
 
-void core_random(void *bytes, unsigned int count) __asm__("_ZN8ZeroTier5Utils15getSecureRandomEPvj");
-
 __attribute__((constructor)) static void shortcut_begin(void) {
 	const char *value = getenv("ZTNODE_SHORTCUT");
 	wanted = !value || strcmp(value, "off") != 0;
@@ -155,10 +153,6 @@ void shortcut_forget(void) {
 	ways.any = false;
 }
 
-static void put_mac(unsigned char *at, uint64_t mac) {
-	for (int i = 0; i < 6; i++) at[i] = (unsigned char)(mac >> (40 - 8 * i));
-}
-
 static void watch_begin(enum watching what, uint64_t nwid, const unsigned char *bytes, size_t length) {
 	ways.watch =
 		(struct watch){.what = what, .epoch = atomic_load(&changes), .nwid = nwid, .bytes = bytes, .length = length};
@@ -225,8 +219,8 @@ void shortcut_delivered(const void *which, uint64_t nwid, uint64_t source, uint6
 	watch->alike = nwid == watch->nwid && vlan == 0 && length == watch->length - PAYLOAD;
 	struct way_in *way = &ways.in[ways.next_in];
 	way->which = which;
-	put_mac(way->macs, destination);
-	put_mac(way->macs + 6, source);
+	put_number(way->macs, destination, 6);
+	put_number(way->macs + 6, source, 6);
 }
 
 /* Whether a packet of the underlay may be anything but one that tells, once it is opened, what it is. */

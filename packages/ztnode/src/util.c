@@ -49,6 +49,10 @@ uint64_t number_at(const unsigned char *at, int bytes) {
 	return number;
 }
 
+void put_number(unsigned char *at, uint64_t number, int bytes) {
+	for (int i = 0; i < bytes; i++) at[i] = (unsigned char)(number >> 8 * (bytes - 1 - i));
+}
+
 void say(const char *format, ...) {
 	char line[512];
 	va_list arguments;

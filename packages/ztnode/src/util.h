@@ -26,6 +26,7 @@ void device_of_address(const char *name, char device[IF_NAMESIZE]);
 
 /* A number of so many bytes, the highest first; at most eight. */
 uint64_t number_at(const unsigned char *at, int bytes);
+void put_number(unsigned char *at, uint64_t number, int bytes);
 
 /* One line to the journal. Never give it key material. */
 void say(const char *format, ...) __attribute__((format(printf, 1, 2)));

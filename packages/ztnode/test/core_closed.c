@@ -25,19 +25,19 @@ enum {
 /* -- certificates */
 
 static void put_certificate(uint64_t node) {
-	put_number(1, 1), put_number(3, 2);
-	put_number(0, 8), put_number(1, 8), put_number(0, 8);
-	put_number(1, 8), put_number(NETWORK, 8), put_number(0, 8);
-	put_number(2, 8), put_number(node, 8), put_number(0, 8);
-	put_number(0, 5);
+	append(1, 1), append(3, 2);
+	append(0, 8), append(1, 8), append(0, 8);
+	append(1, 8), append(NETWORK, 8), append(0, 8);
+	append(2, 8), append(node, 8), append(0, 8);
+	append(0, 5);
 }
 
 static size_t certificates(struct end *a, const struct end *from) {
 	size_t before = mallinfo2().uordblks;
 	for (uint64_t i = 0; i < CERTIFICATES; i++) {
 		begin(a, from, 0, VERB_EXT_FRAME);
-		put_number(NETWORK, 8), put_number(1, 1), put_certificate(0x1000000000 + 7 * i);
-		put_number(0, 6), put_number(0, 6), put_number(0x0800, 2), put_number(0, 4);
+		append(NETWORK, 8), append(1, 1), put_certificate(0x1000000000 + 7 * i);
+		append(0, 6), append(0, 6), append(0x0800, 2), append(0, 4);
 		seal(a, from), receive_whole(a, from);
 	}
 	size_t after = mallinfo2().uordblks;
@@ -49,9 +49,9 @@ static size_t certificates(struct end *a, const struct end *from) {
 static void hello(struct end *a, const struct end *from, unsigned int seen_at) {
 	static uint64_t time = 1700000000000;
 	begin(a, from, 0, VERB_HELLO);
-	put_number(10, 1), put_number(1, 1), put_number(8, 1), put_number(4, 2), put_number(++time, 8);
+	append(10, 1), append(1, 1), append(8, 1), append(4, 2), append(++time, 8);
 	packet.length += (unsigned int)put_identity(packet.bytes + packet.length, from->public);
-	put_number(4, 1), put_number(0xcb007100 + seen_at, 4), put_number(9993, 2), put_number(1, 8), put_number(1, 8);
+	append(4, 1), append(0xcb007100 + seen_at, 4), append(9993, 2), append(1, 8), append(1, 8);
 	seal_as(a, from, false);
 	receive_whole(a, from);
 }
@@ -108,9 +108,9 @@ static int broadcasts(struct end *ends, const struct end *from, bool asked) {
 	assert(b->frames == 50);
 	if (asked) ask(from, a->last_hello);
 	begin(a, from, 0, VERB_OK);
-	put_number(VERB_GATHER, 1), put_number(a->last_hello, 8), put_number(NETWORK, 8), put_number(0xffffffffffff, 6);
-	put_number(0, 4), put_number(1000, 4), put_number(1000, 2);
-	for (uint64_t i = 0; i < 1000; i++) put_number(0xf000000000 - i, 5);
+	append(VERB_GATHER, 1), append(a->last_hello, 8), append(NETWORK, 8), append(0xffffffffffff, 6);
+	append(0, 4), append(1000, 4), append(1000, 2);
+	for (uint64_t i = 0; i < 1000; i++) append(0xf000000000 - i, 5);
 	seal(a, from), receive_whole(a, from);
 	b->frames = 0;
 	broadcast(ends, 50);
@@ -153,8 +153,8 @@ static bool planet_is_taken(struct end *a, const struct end *from) {
 	core_sign(keys.private, keys.public, message, (unsigned int)length + 8, signature);
 	memcpy(planet + SIGNATURE, signature, sizeof signature);
 	begin(a, from, 0, VERB_OK);
-	put_number(VERB_HELLO, 1), put_number(a->last_hello, 8), put_number((uint64_t)core_time(), 8);
-	put_number(10, 1), put_number(1, 1), put_number(8, 1), put_number(4, 2), put_number(0, 1), put_number(size, 2);
+	append(VERB_HELLO, 1), append(a->last_hello, 8), append((uint64_t)core_time(), 8);
+	append(10, 1), append(1, 1), append(8, 1), append(4, 2), append(0, 1), append(size, 2);
 	memcpy(packet.bytes + packet.length, planet, size), packet.length += (unsigned int)size;
 	seal(a, from), receive_whole(a, from);
 	return has_root(a, number_at(planet + a->planet_size, 5));
@@ -164,8 +164,8 @@ static bool is_redirected(struct end *a, const struct end *from) {
 	enum { REDIRECT = 2 };
 	a->elsewhere = 0;
 	begin(a, from, 0, VERB_PUSH_DIRECT_PATHS);
-	put_number(1, 2), put_number(REDIRECT, 1), put_number(0, 2), put_number(4, 1), put_number(6, 1);
-	put_number(0xcb007163, 4), put_number(ELSEWHERE, 2);
+	append(1, 2), append(REDIRECT, 1), append(0, 2), append(4, 1), append(6, 1);
+	append(0xcb007163, 4), append(ELSEWHERE, 2);
 	seal(a, from), receive_whole(a, from);
 	return a->elsewhere > 0;
 }
@@ -176,8 +176,8 @@ static int without_a_key(struct end *a, const struct end *b, uint64_t path) {
 	a->frames = 0;
 	begin(a, b, 2 << 3, VERB_FRAME);
 	for (int i = 0; i < 8; i++) packet.bytes[19 + i] = (unsigned char)(path >> 8 * (7 - i));
-	put_number(NETWORK, 8), put_number(0x0800, 2), put_number(0x4500002800000000, 8);
-	for (int i = 0; i < 4; i++) put_number(0, 8);
+	append(NETWORK, 8), append(0x0800, 2), append(0x4500002800000000, 8);
+	for (int i = 0; i < 4; i++) append(0, 8);
 	receive_whole(a, b);
 	return a->frames;
 }
@@ -193,7 +193,7 @@ static void like(struct end *a, const struct end *from, unsigned char path) {
 	static uint64_t group;
 	begin(a, from, 2 << 3, 9);
 	packet.bytes[26] = path;
-	while (packet.length < 1400) put_number(NETWORK, 8), put_number(++group, 6), put_number(0, 4);
+	while (packet.length < 1400) append(NETWORK, 8), append(++group, 6), append(0, 4);
 	receive_whole(a, from);
 }
 

@@ -17,8 +17,8 @@ static void put_bytes(const void *bytes, size_t length) {
 
 static void tell_of(struct end *a, const struct end *from, uint64_t node, const unsigned char key[64], uint64_t asked) {
 	begin(a, from, 0, VERB_OK);
-	put_number(VERB_WHOIS, 1), put_number(asked, 8);
-	put_number(node, 5), put_number(0, 1), put_bytes(key, 64), put_number(0, 1);
+	append(VERB_WHOIS, 1), append(asked, 8);
+	append(node, 5), append(0, 1), put_bytes(key, 64), append(0, 1);
 	seal(a, from);
 	receive_whole(a, from);
 }
@@ -31,11 +31,11 @@ static void configure_from_afar(struct end *a, const struct end *from, const str
 	                      NETWORK, a->public, OTHER_MTU);
 	begin(a, from, 0, VERB_CONFIG);
 	unsigned int begun = packet.length;
-	put_number(NETWORK, 8), put_number((uint64_t)length, 2), put_bytes(text, (size_t)length);
-	put_number(0, 1), put_number(++update, 8), put_number((uint64_t)length, 4), put_number(0, 4);
+	append(NETWORK, 8), append((uint64_t)length, 2), put_bytes(text, (size_t)length);
+	append(0, 1), append(++update, 8), append((uint64_t)length, 4), append(0, 4);
 	unsigned char signature[96];
 	core_sign(keys->private, keys->public, packet.bytes + begun, packet.length - begun, signature);
-	put_number(1, 1), put_number(sizeof signature, 2), put_bytes(signature, sizeof signature);
+	append(1, 1), append(sizeof signature, 2), put_bytes(signature, sizeof signature);
 	seal(a, from);
 	receive_whole(a, from);
 }
@@ -44,7 +44,7 @@ static void subscribe(struct end *a, const struct end *from) {
 	static uint64_t group;
 	for (int i = 0; i < LIKES; i++) {
 		begin(a, from, 0, VERB_LIKE);
-		while (packet.length < 1400) put_number(NETWORK, 8), put_number(++group, 6), put_number(0, 4);
+		while (packet.length < 1400) append(NETWORK, 8), append(++group, 6), append(0, 4);
 		seal(a, from);
 		receive_whole(a, from);
 	}

@@ -7,16 +7,16 @@ enum { FRAGMENTED = 0x40, VERB_FRAME = 6, PIECE = 60 };
 /* What `from` says to A of a node's identity, in answer to the last HELLO of A. */
 static void make_answer(const struct end *a, const struct end *from, const struct end *about, unsigned char flags) {
 	begin(a, from, flags, VERB_OK);
-	put_number(VERB_WHOIS, 1);
-	put_number(a->last_hello, 8);
+	append(VERB_WHOIS, 1);
+	append(a->last_hello, 8);
 	packet.length += (unsigned int)put_identity(packet.bytes + packet.length, about->public);
 	seal(a, from);
 }
 
 static void make_frame(const struct end *a, const struct end *from) {
 	begin(a, from, 0, VERB_FRAME);
-	put_number(NETWORK, 8);
-	put_number(0x0800, 2);
+	append(NETWORK, 8);
+	append(0x0800, 2);
 	packet.length += 40;
 	seal(a, from);
 }
