@@ -84,6 +84,21 @@ def test_causes_that_need_more_than_the_two_words() -> None:
     assert path_cause(PLAN, path, Seen(), seen("no device")) == "the device is not there"
 
 
+def test_what_passes_is_told_once_and_so_is_its_end() -> None:
+    def look(passes: int | None, wide: bool = False) -> Seen:
+        return replace(seen(), passes={} if passes is None else {IDS[1]: passes}, wide=frozenset([IDS[1]] if wide else []))
+
+    (narrow,) = told(look(None, True), look(1374))
+    assert narrow.kind == "path-narrow" and narrow.priority == WARNING
+    assert narrow.message == "path zt0/2 to R2 (IPv4): probes of more than 1374 bytes are lost"
+    assert narrow.fields()["ZEROTIER_DEVICE"] == "zt0p2" and "ZEROTIER_FROM" not in narrow.fields()
+    assert told(look(1374), look(1374)) == [] and [event.kind for event in told(look(1374), look(0))] == ["path-narrow"]
+    assert told(look(None), look(0))[0].cause == "probes of full size are lost"
+    (wide,) = told(look(1374), look(None, True))
+    assert wide.kind == "path-wide" and wide.priority == NOTICE
+    assert told(look(1374), look(None)) == []  # a path made anew, of which nothing is known
+
+
 def test_the_end_of_a_device_comes_before_that_of_its_path() -> None:
     found = told(seen(), seen("no device", zt0p1=0))
     assert [e.kind for e in found] == ["device-gone", "path-down", "bundle-degraded"]

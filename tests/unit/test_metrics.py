@@ -20,7 +20,7 @@ from zerotier_multi.plan import to_json
 
 def path(**changes: Any) -> dict[str, Any]:
     known = {"remote": "R2", "instance": 1, "family": 4, "device": "zt0p1", "state": "up", "changes": 3, "falls": 1, "weight": 32}
-    return {**known, "rtt_ms": 1.5, "loss": 0.25, **changes}
+    return {**known, "rtt_ms": 1.5, "loss": 0.25, "passes": None, **changes}
 
 
 def status(*paths: dict[str, Any], **changes: Any) -> dict[str, Any]:
@@ -63,6 +63,12 @@ def test_every_metric_with_its_labels() -> None:
         kind = "counter" if name.endswith("_total") else "gauge"
         assert lines.count(f"# TYPE {name} {kind}") == 1
         assert sum(line.startswith(f"# HELP {name} ") for line in lines) == 1
+
+
+def test_what_passes_is_a_value_of_paths_that_answer() -> None:
+    for state, there in (("up", True), ("narrow", True), ("down", False)):
+        assert ("path_passes_bytes" in render(status(path(state=state, passes=1374)), {})) == there
+    assert f"zerotier_multi_path_passes_bytes{{{LABELS}}} 0\n" in render(status(path(passes=0)), {})
 
 
 def test_what_is_not_known_is_left_out() -> None:

@@ -286,7 +286,9 @@ class Daemon:
         members = self._members.look(look.plans, states, time.monotonic())
         self._controllers.look({m.bundle for m in members.values() if m.word == NetworkState.UNAUTHORIZED}, time.monotonic())
         ready = frozenset(self._decision.want.ready)
-        seen = Seen(states, devices, ready, members, look.blocked.paths, look.blocked.prefixes)
+        passes = {path: size for path in states if (size := self._prober.passes(path)) is not None}
+        wide = frozenset(filter(self._prober.is_wide, states))
+        seen = Seen(states, devices, ready, members, look.blocked.paths, look.blocked.prefixes, passes, wide)
         self._chronicle.look(look.plans, seen, memory, unrouted)
         now = time.monotonic()
         self._retry = now + RETRY if problems else None

@@ -18,6 +18,7 @@ import time
 from asyncio import AbstractEventLoop
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from zerotier_multi.pathd.loop import Alarm
 from zerotier_multi.pathd.probe import wire
@@ -86,6 +87,15 @@ class _State:
     twin_at: float = -math.inf  # when the remote last said that it hears another router with our identity
 
 
+class _Verdict(NamedTuple):
+    """What the daemon hears of when it changes."""
+
+    up: bool  # answers come
+    refused: bool  # the remote refuses the path
+    outdone: bool  # it is narrow, and another one is not
+    passes: int | None
+
+
 @dataclass(slots=True)
 class _Copies:
     """Copies of a probe that are still to go out, one by one so many seconds apart."""
@@ -111,7 +121,7 @@ class Prober:
         self._by_source: dict[tuple[int, str], _State] = {}
         self._peers: dict[tuple[str, str, int], Peer] = {}  # (bundle, remote, family)
         self._told: dict[tuple[str, str, int], tuple[int, int]] = {}
-        self._verdicts: dict[int, tuple[bool, bool, bool]] = {}  # as reported: answers come, the remote refuses it, it is narrow
+        self._verdicts: dict[int, _Verdict] = {}  # as reported
         self._wide: set[tuple[str, str, int]] = set()  # groups with a path that takes full packets, where another one does not
         self._in_use: set[int] = set()  # paths that are in the kernel's groups
         self._devices: set[int] = set()  # ifindexes that probes are taken from
@@ -244,6 +254,11 @@ class Prober:
         state = self._states.get(path)
         return state.width.passes if state and state.width.narrow else None
 
+    def is_wide(self, path: int) -> bool:
+        """Whether full packets have come over a path lately."""
+        state = self._states.get(path)
+        return bool(state and state.width.wide(time.monotonic()))
+
     def silence(self, path: int) -> Silence | None:
         """How a path is silent (times are monotonic); None where it is not down, answers come again, or it is not probed."""
         state = self._states.get(path)
@@ -313,7 +328,7 @@ class Prober:
         moments = [s.next_send for s in self._states.values()]
         moments += [at for s in self._states.values() if (at := s.health.wake) is not None]
         # A remote that refuses a path and then falls silent refuses nothing any more.
-        moments += [self._peers[self._states[path].group].good_until for path, (_up, no, _narrow) in self._verdicts.items() if no]
+        moments += [self._peers[self._states[path].group].good_until for path, said in self._verdicts.items() if said.refused]
         self._alarm.set(min(moments, default=None))
 
     def _work(self, now: float) -> None:
@@ -343,7 +358,8 @@ class Prober:
         """Report when any verdict is another than last time."""
         self._compare_widths(now)
         verdicts = {
-            path: (state.health.up, self._refused(state, now), self._outdone(state)) for path, state in self._states.items()
+            path: _Verdict(state.health.up, self._refused(state, now), self._outdone(state), self.passes(path))
+            for path, state in self._states.items()
         }
         if verdicts != self._verdicts:
             self._verdicts = verdicts

@@ -71,6 +71,8 @@ class Seen:
     members: Mapping[str, Member] = field(default_factory=dict)  # instances on a controller's network, by device
     blocked: Mapping[int, str] = field(default_factory=dict)  # why a path gets no traffic of the kernel's
     unrouted: Mapping[str, Mapping[str, str]] = field(default_factory=dict)  # of each bundle prefixes, and why
+    passes: Mapping[int, int] = field(default_factory=dict)  # largest packet of a path that loses full ones, bytes; 0: none
+    wide: frozenset[int] = frozenset()  # paths over which full packets have come lately
 
 
 def remembered(plans: Iterable[Plan], states: Mapping[int, str], now: Seen, unrouted: Mapping[str, Mapping[str, str]]) -> Seen:
@@ -99,6 +101,7 @@ def events(plans: Iterable[Plan], before: Seen, after: Seen) -> Iterator[Event]:
             was = before.states.get(path.nexthop_id)
             if was is not None and was != after.states[path.nexthop_id]:
                 yield _path_event(plan, path, before, after)
+            yield from _width_event(plan, path, before, after)
         yield from _bundle_event(plan.bundle, before, after)
 
 
@@ -114,10 +117,29 @@ def _path_event(plan: Plan, path: PathPlan, before: Seen, after: Seen) -> Event:
         kind, priority = "path-down", NOTICE if word == PathState.DRAINED else WARNING
     else:
         kind, priority = "path-state", INFO
-    name = f"{plan.bundle}/{path.instance} to {path.remote} (IPv{path.family})"
     return Event(
-        kind, priority, f"path {name}: {was} -> {word}: {cause}", plan.bundle, cause, was, word,
+        kind, priority, f"path {_name(plan, path)}: {was} -> {word}: {cause}", plan.bundle, cause, was, word,
         path.remote, path.instance, path.family, path.device,
+    )  # fmt: skip
+
+
+def _name(plan: Plan, path: PathPlan) -> str:
+    return f"{plan.bundle}/{path.instance} to {path.remote} (IPv{path.family})"
+
+
+def _width_event(plan: Plan, path: PathPlan, before: Seen, after: Seen) -> Iterator[Event]:
+    """What passes, once it is known and others than full packets do; also where no path is better, and so none is left."""
+    was, passes = (seen.passes.get(path.nexthop_id) for seen in (before, after))
+    if passes is not None and passes != was:
+        kind, priority = "path-narrow", WARNING
+        cause = f"probes of {f'more than {passes} bytes' if passes else 'full size'} are lost"
+    elif passes is None and was is not None and path.nexthop_id in after.wide:
+        kind, priority, cause = "path-wide", NOTICE, "probes of full size are answered again"
+    else:
+        return
+    yield Event(
+        kind, priority, f"path {_name(plan, path)}: {cause}", plan.bundle, cause,
+        remote=path.remote, instance=path.instance, family=path.family, device=path.device,
     )  # fmt: skip
 
 

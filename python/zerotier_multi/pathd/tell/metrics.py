@@ -50,6 +50,10 @@ def _families(status: Data, counters: Counters) -> Iterator[tuple[str, str, str,
         _PATH, ((p, p["loss"]) for p in paths),
     )  # fmt: skip
     yield (
+        "path_passes_bytes", "gauge", "Largest packet of a path on which packets of full size are lost; 0 where none of 1280 bytes passes.",
+        _PATH, ((p, p["passes"] if p["state"] in (PathState.UP, PathState.NARROW) else None) for p in paths),
+    )  # fmt: skip
+    yield (
         "path_changes_total", "counter", "Changes of the state of the path since zerotier-pathd was started.",
         _PATH, ((p, p["changes"]) for p in paths),
     )  # fmt: skip
