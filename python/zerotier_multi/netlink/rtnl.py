@@ -6,6 +6,8 @@ Reads give frozen values, writes are one request each.
 from __future__ import annotations
 
 import errno
+from collections.abc import Iterator
+from contextlib import suppress
 
 from zerotier_multi.names import is_our_nexthop_id
 from zerotier_multi.netlink import links, nexthops, routes, rules
@@ -18,7 +20,7 @@ from zerotier_multi.netlink.messages import (
 )  # fmt: skip
 from zerotier_multi.netlink.nexthops import Bucket, NextHop, NextHopGroup, Stray
 from zerotier_multi.netlink.routes import RT_TABLE_MAIN, DefaultRoute, Flow, Match, Route
-from zerotier_multi.netlink.rules import FAMILIES, Rule
+from zerotier_multi.netlink.rules import FAMILIES, MarkRule, Rule
 from zerotier_multi.netlink.sockets import Closable, KernelError, RouteSocket
 
 _NEW, _REPLACE = NLM_F_CREATE | NLM_F_EXCL, NLM_F_CREATE | NLM_F_REPLACE
@@ -107,14 +109,16 @@ class Rtnl(Closable):
 
     def our_rules(self) -> set[Rule]:
         """Rules of both families with our protocol number."""
-        found: set[Rule] = set()
+        return {rule for family, body in self._rules() if (rule := rules.parse_rule(family, body))}
+
+    def mark_rules(self) -> list[MarkRule]:
+        """Rules of both families that ask for a firewall mark, in the order in which the kernel asks them."""
+        return sorted({rule for family, body in self._rules() if (rule := rules.parse_mark_rule(family, body))})
+
+    def _rules(self) -> Iterator[tuple[int, bytes]]:
         for family in FAMILIES:
-            try:
-                bodies = self._socket.dump(RTM_GETRULE, rules.all_rules(family))
-            except KernelError:  # a kernel without IPv6
-                continue
-            found |= {rule for body in bodies if (rule := rules.parse_rule(family, body))}
-        return found
+            with suppress(KernelError):  # a kernel without IPv6
+                yield from ((family, body) for body in self._socket.dump(RTM_GETRULE, rules.all_rules(family)))
 
     def uplinks(self) -> frozenset[tuple[int, int]]:
         """Family (4 or 6) and ifindex of what default routes of the main table lead to, those of bundles not counted."""
@@ -154,10 +158,13 @@ class Rtnl(Closable):
             return None
         return routes.parse_egress(answer) if answer else None
 
-    def match(self, address: str, *, oif: int = 0) -> Match:
-        """The entry by which the kernel would send a packet of this router to ``address``; ``oif`` as for :meth:`egress`."""
+    def match(self, address: str, *, oif: int = 0, mark: int = 0) -> Match:
+        """The entry by which the kernel would send a packet of this router, with a firewall mark, to ``address``.
+
+        ``oif`` as for :meth:`egress`.
+        """
         try:
-            answer = self._socket.answer(RTM_GETROUTE, routes.match_request(address, oif))
+            answer = self._socket.answer(RTM_GETROUTE, routes.match_request(address, oif, mark))
         except KernelError as error:
             return Match(error=error.errno or errno.EIO)
         return routes.parse_match(answer) if answer is not None else Match(error=errno.ENETUNREACH)

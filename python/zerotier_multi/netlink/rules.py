@@ -12,6 +12,7 @@ from zerotier_multi.netlink.messages import attribute, attributes, packed, u32
 
 _FRA_SRC, _FRA_PRIORITY, _FRA_SUPPRESS_PREFIXLEN, _FRA_TABLE = 2, 6, 14, 15
 _FRA_PROTOCOL, _FRA_IP_PROTO, _FRA_SPORT_RANGE, _FR_ACT_TO_TBL = 21, 22, 23, 1
+_FRA_FWMARK, _FIB_RULE_INVERT = 10, 2
 
 FAMILIES = {4: socket.AF_INET, 6: socket.AF_INET6}
 
@@ -31,6 +32,16 @@ class Rule:
     no_default: bool = False
 
 
+@dataclass(frozen=True, order=True)
+class MarkRule:
+    """A routing rule of anybody: packets with this firewall mark are looked up in a table."""
+
+    family: int  # 4 or 6
+    priority: int
+    mark: int
+    table: int
+
+
 def all_rules(family: int) -> bytes:
     """A question for the rules of a family (4 or 6)."""
     return struct.pack("=BBBBBBBBI", FAMILIES[family], 0, 0, 0, 0, 0, 0, 0, 0)
@@ -45,6 +56,16 @@ def parse_rule(family: int, body: bytes) -> Rule | None:
     source = str(ipaddress.ip_address(values[_FRA_SRC])) if _FRA_SRC in values else ""
     suppress = u32(values.get(_FRA_SUPPRESS_PREFIXLEN, b"\xff" * 4)) == 0
     return Rule(family, u32(values.get(_FRA_PRIORITY, bytes(4))), source, port, u32(values[_FRA_TABLE]), suppress)
+
+
+def parse_mark_rule(family: int, body: bytes) -> MarkRule | None:
+    """A rule that asks for a mark; None for another one."""
+    values = attributes(body[12:])
+    action, (flags,) = body[7], struct.unpack_from("=I", body, 8)
+    mark = u32(values.get(_FRA_FWMARK, bytes(4)))
+    if not mark or action != _FR_ACT_TO_TBL or flags & _FIB_RULE_INVERT:
+        return None
+    return MarkRule(family, u32(values.get(_FRA_PRIORITY, bytes(4))), mark, u32(values[_FRA_TABLE]))
 
 
 def rule_request(rule: Rule) -> bytes:

@@ -15,6 +15,7 @@ from typing import Any
 from zerotier_multi import names, systemd
 from zerotier_multi.homes import own_identity
 from zerotier_multi.listener import crowd, others, rows
+from zerotier_multi.op.marks import Diverted, diverted
 from zerotier_multi.op.errors import NotAllowed, NotConfigured, Unavailable
 from zerotier_multi.op.snapshot import Answer, Counters, Process, Sample, Snapshot
 from zerotier_multi.pathd.control import PathdError, ask
@@ -90,6 +91,7 @@ class _Slow:
     broken: tuple[str, ...]
     obstacles: Mapping[str, str]
     sunk: Mapping[str, tuple[str, ...]]
+    diverted: Mapping[str, tuple[Diverted, ...]]
 
 
 class Watcher:
@@ -126,6 +128,7 @@ class Watcher:
             broken_identities=slow.broken,
             obstacles=slow.obstacles,
             sunk=slow.sunk,
+            diverted=slow.diverted,
             kernel=kernel,
             hash_policy=_hash_policy(),
             first=self._first,
@@ -144,7 +147,8 @@ class Watcher:
         answers = _ask_instances(running)
         silent = [i for i in self._instances if i.unit not in answers or answers[i.unit].status is None]
         obstacles = {i.unit: why for i in silent if (why := obstacle(i, units[i.unit]))}
-        return _Slow(units, units[names.PATHD_UNIT], answers, nodes, tuple(broken), obstacles, _read_sunk(self._plans))
+        sunk, marked = _read_sunk(self._plans), _read_diverted(self._plans)
+        return _Slow(units, units[names.PATHD_UNIT], answers, nodes, tuple(broken), obstacles, sunk, marked)
 
     def _sample(self, units: Mapping[str, UnitState]) -> Sample:
         devices = [*(device for i in self._instances for device in i.devices), *(plan.bundle for plan in self._plans)]
@@ -263,6 +267,12 @@ def _read_sunk(plans: Sequence[Plan]) -> dict[str, tuple[str, ...]]:
             with suppress(OSError):  # the device is not there
                 found[plan.bundle] = tuple(rtnl.prefixes_over(socket.if_nametoindex(plan.bundle)))
     return found
+
+
+def _read_diverted(plans: Sequence[Plan]) -> dict[str, tuple[Diverted, ...]]:
+    with suppress(OSError), Rtnl() as rtnl:  # without netlink, _read_kernel says so
+        return diverted(rtnl, plans, {name: link.index for name, link in rtnl.links().items()})
+    return {}
 
 
 def _read_kernel() -> KernelState:

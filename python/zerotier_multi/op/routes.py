@@ -22,7 +22,14 @@ def routes(snapshot: Snapshot, plan: Plan) -> dict[str, Any]:
     standing = {route.prefix: route for route in ours}
     entries = [_entry(snapshot, plan, prefix, standing.get(prefix), True) for prefix in wanted]
     entries += [_entry(snapshot, plan, p, standing[p], False) for p in sorted(standing) if p not in wanted]
-    return {"schema": SCHEMA, "bundle": plan.bundle, "routes": entries, "warnings": general_warnings(snapshot)}
+    diverted = [entry.data() for entry in snapshot.diverted.get(plan.bundle, ())]
+    return {
+        "schema": SCHEMA,
+        "bundle": plan.bundle,
+        "routes": entries,
+        "diverted": diverted,
+        "warnings": general_warnings(snapshot),
+    }
 
 
 def _entry(snapshot: Snapshot, plan: Plan, prefix: str, route: Route | None, planned: bool) -> dict[str, Any]:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from zerotier_multi.op.controller import controller_rows
+from zerotier_multi.op.marks import diverted_note
 from zerotier_multi.op.table import (
     WIDTH,
     clean,
@@ -273,7 +274,10 @@ def routes(data: Data, colour: bool) -> str:
         for r in data["routes"]
         if not r["planned"]
     ]
-    return joined(table(headers, rows, "llrrllrl"), warning_lines([*data["warnings"], *stray], colour))
+    notes = "\n".join(
+        line for entry in data["diverted"] for line in wrap(f"Note: {diverted_note(data['bundle'], entry)}", rest="  ")
+    )
+    return joined(table(headers, rows, "llrrllrl"), warning_lines([*data["warnings"], *stray], colour), notes)
 
 
 def _kind(route: Data) -> str:
