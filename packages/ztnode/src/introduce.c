@@ -19,6 +19,7 @@
 #include <netinet/in.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdlib.h>
 #include <string.h>
 
 void peer_introduce(const void *peer, void *thread, int64_t now, const void *const *other) {
@@ -28,36 +29,69 @@ void peer_introduce(const void *peer, void *thread, int64_t now, const void *con
 /* -- whom to introduce */
 
 #define UNITED_MS 30000 /* as the core has it: between two introductions of the same two */
-#define UNITED 4096
-#define MEETINGS 32 /* at most, between two looks; more are noticed by their next packet */
+enum { UNITED = 2048, ALIKE = 4 };
+#define MEETINGS 256 /* at most, between two looks; more are noticed by their next packet */
 
 struct meeting {
 	uint64_t low, high;
 };
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of the meetings; nothing is called under it */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of these; nothing is called under it */
 static struct meeting meetings[MEETINGS];
-static atomic_size_t meeting_count; /* read without it, too: whether there are any */
+static uint64_t *known; /* the nodes of the last look, in order */
+static size_t known_count;
+
+static atomic_size_t meeting_count; /* read without the lock, too: whether there are any */
 static _Atomic(void *) core_switch;
 
+/* Both lists are of things that begin with a node's address. */
+static int compare(const void *one, const void *other) {
+	uint64_t a, b;
+	memcpy(&a, one, sizeof a), memcpy(&b, other, sizeof b);
+	return (a > b) - (a < b);
+}
+
+static bool is_known(uint64_t node) { return known_count && bsearch(&node, known, known_count, sizeof node, compare); }
+
+static bool note(struct meeting meeting) {
+	pthread_mutex_lock(&lock);
+	bool room = meeting_count < MEETINGS && is_known(meeting.low) && is_known(meeting.high);
+	if (room) meetings[meeting_count++] = meeting;
+	pthread_mutex_unlock(&lock);
+	return room;
+}
+
+/* Pairs that share a set with more than there is room for wait: none makes another one come up again. */
 bool should_unite(void *own, int64_t now, const uint64_t *source, const uint64_t *destination) {
 	static struct pair {
 		struct meeting of;
 		int64_t at;
-	} united[UNITED]; /* of the thread that receives */
+	} united[UNITED][ALIKE]; /* of the thread that receives */
 	uint64_t low = *source < *destination ? *source : *destination, high = *source ^ *destination ^ low;
-	struct pair *pair = &united[((low ^ high << 24) * 0x9e3779b97f4a7c15ULL >> 40) % UNITED];
-	if (low == high || (pair->of.low == low && pair->of.high == high && now - pair->at < UNITED_MS)) return false;
+	struct pair *set = united[((low ^ high << 24) * 0x9e3779b97f4a7c15ULL >> 40) % UNITED], *place = NULL;
+	for (struct pair *pair = set; pair < set + ALIKE; pair++) {
+		bool fresh = pair->at && now - pair->at < UNITED_MS;
+		if (fresh && pair->of.low == low && pair->of.high == high) return false;
+		if (!fresh) place = pair;
+	}
+	if (!place || low == high) return false;
 	atomic_store(&core_switch, own); /* before there is a meeting that needs it */
-	pthread_mutex_lock(&lock);
-	bool room = meeting_count < MEETINGS;
-	if (room) meetings[meeting_count++] = (struct meeting){low, high};
-	pthread_mutex_unlock(&lock);
-	if (room) *pair = (struct pair){{low, high}, now};
+	if (note((struct meeting){low, high})) *place = (struct pair){{low, high}, now};
 	return false;
 }
 
 bool introduce_due(void) { return meeting_count; }
+
+static void know(const struct core_peers *peers) {
+	uint64_t *nodes = calloc(peers->count + 1, sizeof *nodes), *old;
+	for (size_t i = 0; nodes && i < peers->count; i++) nodes[i] = peers->peers[i].address;
+	pthread_mutex_lock(&lock);
+	old = known;
+	known = nodes;
+	known_count = nodes ? peers->count : 0;
+	pthread_mutex_unlock(&lock);
+	free(old);
+}
 
 /* -- where they are */
 
@@ -72,10 +106,11 @@ static bool is_better(const struct core_path *path, const struct core_path *than
 }
 
 /* The best of a peer's addresses of a family and scope; NULL where there is none. */
-static const struct core_path *place_of(const struct core_peer *peer, int family, int scope, int64_t now) {
+static const struct core_path *place_of(const struct core_peer *peer, int family, int scope, bool configured, int64_t now) {
 	const struct core_path *best = NULL;
 	for (unsigned int i = 0; i < peer->path_count && i < CORE_MAX_PATHS; i++) {
 		const struct core_path *path = &peer->paths[i];
+		if (configured && !scope_is_configured(&path->address)) continue;
 		if (path->address.ss_family == family && scope_unranked(&path->address) == scope &&
 		    now - (int64_t)path->last_receive < ALIVE_MS && (!best || is_better(path, best)))
 			best = path;
@@ -90,49 +125,66 @@ enum { DESTINATION = 8, SOURCE = 13, VERB = 27, NODE = 29, PORT = 34, ADDRESS = 
 void core_send(void *core_switch, void *thread, void *packet, bool encrypt,
                int32_t flow) __asm__("_ZN8ZeroTier6Switch4sendEPvRNS_6PacketEbi");
 
-static void tell(uint64_t self, uint64_t whom, uint64_t of, const struct sockaddr_storage *place) {
+/* The way of what is sent now. */
+static _Thread_local const struct core_path *way;
+
+void introduce_redirect(int64_t *socket, const struct sockaddr_storage **to) {
+	if (!way) return;
+	*socket = way->socket;
+	*to = &way->address;
+}
+
+/* By the path whose address the other is told of: who reads it answers by the socket that it came by, and has to open the
+ * NAT in front of that one. */
+static void tell(uint64_t self, const struct core_peer *whom, const struct core_path *by, uint64_t of,
+                 const struct sockaddr_storage *place) {
 	struct core_packet packet = {.length = 0};
 	bool v6 = place->ss_family == AF_INET6;
 	const void *address = v6 ? (const void *)&((const struct sockaddr_in6 *)place)->sin6_addr
 	                         : (const void *)&((const struct sockaddr_in *)place)->sin_addr;
 	unsigned char *bytes = packet.bytes;
 	core_random(bytes, 8);
-	put_number(bytes + DESTINATION, whom, 5), put_number(bytes + SOURCE, self, 5);
+	put_number(bytes + DESTINATION, whom->address, 5), put_number(bytes + SOURCE, self, 5);
 	bytes[VERB] = VERB_RENDEZVOUS;
 	put_number(bytes + NODE, of, 5);
 	put_number(bytes + PORT, address_port(place), 2);
 	bytes[ADDRESS - 1] = v6 ? 16 : 4;
 	memcpy(bytes + ADDRESS, address, bytes[ADDRESS - 1]);
 	packet.length = ADDRESS + bytes[ADDRESS - 1];
+	way = by;
 	core_send(atomic_load(&core_switch), NULL, &packet, true, NO_FLOW);
+	way = NULL;
+}
+
+/* Whether they have addresses of one IP version and scope; then each is told of the best. */
+static bool tell_both(const struct core_peer *one, const struct core_peer *other, int family, int scope, bool configured,
+                      uint64_t self, int64_t now) {
+	const struct core_path *here = place_of(one, family, scope, configured, now);
+	const struct core_path *there = here ? place_of(other, family, scope, configured, now) : NULL;
+	if (!there) return false;
+	tell(self, one, here, other->address, &there->address);
+	tell(self, other, there, one->address, &here->address);
+	return true;
 }
 
 static void introduce(const struct core_peer *one, const struct core_peer *other, uint64_t self, int64_t now) {
 	static const int families[] = {AF_INET6, AF_INET};
-	for (size_t i = 0; i < sizeof families / sizeof *families; i++)
-		for (int scope = SCOPES - 1; scope > 0; scope--) {
-			const struct core_path *here = place_of(one, families[i], scope, now);
-			const struct core_path *there = here ? place_of(other, families[i], scope, now) : NULL;
-			if (!there) continue;
-			tell(self, one->address, other->address, &there->address);
-			tell(self, other->address, one->address, &here->address);
-			break;
-		}
+	for (size_t i = 0; i < sizeof families / sizeof *families; i++) {
+		bool configured = false;
+		for (int scope = SCOPES - 1; scope > 0; scope--)
+			configured |= tell_both(one, other, families[i], scope, true, self, now);
+		for (int scope = SCOPES - 1; scope > 0 && !configured; scope--)
+			tell_both(one, other, families[i], scope, false, self, now);
+	}
 }
 
 static const struct core_peer *find(const struct core_peers *peers, uint64_t node) {
-	size_t low = 0, high = peers->count;
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-		if (peers->peers[middle].address == node) return &peers->peers[middle];
-		if (peers->peers[middle].address < node) low = middle + 1;
-		else high = middle;
-	}
-	return NULL;
+	return bsearch(&node, peers->peers, peers->count, sizeof *peers->peers, compare);
 }
 
 void introduce_look(const struct core_peers *peers, uint64_t self, int64_t now) {
 	struct meeting taken[MEETINGS];
+	know(peers);
 	pthread_mutex_lock(&lock);
 	size_t count = meeting_count;
 	memcpy(taken, meetings, count * sizeof *taken);

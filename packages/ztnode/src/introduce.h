@@ -16,8 +16,11 @@ bool should_unite(void *own, int64_t now, const uint64_t *source, const uint64_t
 
 /* Whether somebody is to be introduced. Any thread. */
 bool introduce_due(void);
-/* Tell each of them where the other is: of each IP version the best pair of addresses of one scope, those of local.conf
- * first. From the main loop, with no lock of the core held; `self` is this node. */
+/* Tell each of them where the other is: of each IP version and scope the best pair of addresses; where some of both are
+ * configured, of those alone. From the main loop, with no lock of the core held; `self` is this node. The peers are those
+ * who may be introduced until the next look. */
 void introduce_look(const struct core_peers *peers, uint64_t self, int64_t now);
+/* Where a packet that the core sends now has to go, if it is one of these. */
+void introduce_redirect(int64_t *socket, const struct sockaddr_storage **to);
 
 #endif
