@@ -96,7 +96,20 @@ def test_what_passes_is_told_once_and_so_is_its_end() -> None:
     assert told(look(None), look(0))[0].cause == "probes of full size are lost"
     (wide,) = told(look(1374), look(None, True))
     assert wide.kind == "path-wide" and wide.priority == NOTICE
-    assert told(look(1374), look(None)) == []  # a path made anew, of which nothing is known
+
+
+def test_a_path_is_narrow_until_full_packets_come() -> None:
+    """A smaller MTU, which is the remedy, and a restart of the instance begin with nothing known."""
+    heard: list[str] = []
+    made = Chronicle([lambda event: heard.append(event.kind)])
+
+    def look(passes: int | None = None, wide: bool = False) -> None:
+        found = replace(seen(), passes={} if passes is None else {IDS[1]: passes}, wide=frozenset([IDS[1]] if wide else []))
+        made.look([PLAN], found, {})
+
+    for step in (dict(wide=True), {}, dict(passes=1374), {}, dict(passes=1374), {}, dict(wide=True), {}, dict(wide=True)):
+        look(**step)
+    assert heard == ["path-narrow", "path-wide"]
 
 
 def test_the_end_of_a_device_comes_before_that_of_its_path() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from types import MappingProxyType
 
 from zerotier_multi.pathd.tell.events import STARTS, Event, Seen, events, path_cause, remembered
@@ -46,6 +47,7 @@ class Chronicle:
         for gone in self._changes.keys() - now.states.keys():
             del self._changes[gone], self._falls[gone]
             self._causes.pop(gone, None)
+        now = replace(now, passes=_known_passes(before, now))
         self._seen = now
         for event in events(plans, before, now):
             self.tell(event)
@@ -72,3 +74,9 @@ class Chronicle:
     def revivals(self, bundle: str, instance: int) -> int:
         """How often the daemon has started an instance again, after killing it too."""
         return self._revivals[bundle, instance]
+
+
+def _known_passes(before: Seen, now: Seen) -> dict[int, int]:
+    """What passes, as it was last known: a path is narrow until full packets come, also while its device or its MTU is a new one."""
+    last = {path: size for path, size in before.passes.items() if path in now.states and path not in now.wide}
+    return {**last, **now.passes}

@@ -133,7 +133,7 @@ def _width_event(plan: Plan, path: PathPlan, before: Seen, after: Seen) -> Itera
     if passes is not None and passes != was:
         kind, priority = "path-narrow", WARNING
         cause = f"probes of {f'more than {passes} bytes' if passes else 'full size'} are lost"
-    elif passes is None and was is not None and path.nexthop_id in after.wide:
+    elif passes is None and was is not None:
         kind, priority, cause = "path-wide", NOTICE, "probes of full size are answered again"
     else:
         return
