@@ -221,19 +221,29 @@ def test_a_device_of_another_program_by_the_name_of_the_bundle(site: Site) -> No
 def test_packets_that_a_policy_route_marks_are_told_of(site: Site) -> None:
     """As VyOS does it for ``policy route`` and ``load-balancing wan``: the paths are up, and some hosts do not reach the remote."""
     ip = f"ip -{site.family}"
-    told = f"Note: packets with firewall mark 0x64 for {site.host} do not go over zt0, because rule 100 looks them up in table 100;"
 
     def shown() -> str:
         return " ".join(site.router.run(["ztsh", "show", "zerotier", "zt0", "routes"]).stdout.split())
 
+    def noted(mark: str, where: str) -> bool:
+        return (
+            f"Note: packets with firewall mark {mark}," in shown() and f"not go over zt0 to {site.host}, but by {where};" in shown()
+        )
+
     marked = ["ping", "-m", "100", "-c1", "-W1", "-I", site.own, site.target]
     assert "Note:" not in shown()
-    site.sh(f"{ip} rule add pref 100 fwmark 100 table 100", f"{ip} route add unreachable default table 100 metric 1")
-    assert told in shown() and site.router.run(marked, check=False).returncode != 0
-    assert site.reached() and site.bundle()["state"] == "up"
-    site.sh(f"{ip} rule add pref 99 fwmark 100 to {site.host} lookup main")  # the exception
-    assert "Note:" not in shown() and site.router.run(marked, check=False).returncode == 0
-    site.sh(f"{ip} rule del pref 99", f"{ip} rule del pref 100", f"{ip} route flush table 100")
+    try:
+        site.sh(f"{ip} rule add pref 100 fwmark 100 table 100", f"{ip} route add {site.host} dev lo table 100")
+        assert noted("0x64", "table 100") and site.router.run(marked, check=False).returncode != 0
+        assert site.reached() and site.bundle()["state"] == "up"
+        site.sh(f"{ip} route flush table 100", f"{ip} route add unreachable {site.host} table 100")
+        assert noted("0x64", "another table")
+        site.sh(f"{ip} rule add pref 99 fwmark 100 to {site.host} lookup main")
+        assert "Note:" not in shown() and site.router.run(marked, check=False).returncode == 0
+        site.sh(f"{ip} rule add pref 98 fwmark 0x200/0xf00 prohibit")
+        assert noted("0x200/0xf00", "another table")
+    finally:
+        site.sh(*[f"{ip} rule del pref {n} || true" for n in (98, 99, 100)], f"{ip} route flush table 100")
     site.wait_back()
 
 

@@ -12,7 +12,6 @@ from tests.unit.op_box import NOW, PEERS, PLAN, box, pathd, peer
 from zerotier_multi.identity import mac_on_network
 from zerotier_multi.op import balance, commands, data, routes, text
 from zerotier_multi.op.flows import count_flows
-from zerotier_multi.op.marks import Diverted
 from zerotier_multi.op.interfaces import interfaces_data, interfaces_text
 from zerotier_multi.op.peer import Underlay, node_of_mac, peer_node, underlay
 from zerotier_multi.op.snapshot import Answer, Snapshot
@@ -20,7 +19,6 @@ from zerotier_multi.op.table import duration, table, visible
 from zerotier_multi.plan import PeerPlan
 from zerotier_multi.netlink.state import KernelState
 from zerotier_multi.netlink.links import Neighbour
-from zerotier_multi.netlink.rules import MarkRule
 from zerotier_multi.systemd import UnitState, parse_unit
 
 
@@ -197,14 +195,13 @@ def test_routes_are_the_kernels() -> None:
 
 
 def test_marks_that_lead_elsewhere_are_noted_with_the_routes() -> None:
-    rule = MarkRule(4, 100, 0x7FFFFF9B, 100)
-    seen = box(diverted={"zt0": (Diverted(rule, ("10.0.55.2/32", "192.168.2.0/24", "192.168.3.0/24")),)})
-    found = routes.routes(seen, seen.plans[0])
-    assert found["diverted"][0]["mark"] == 0x7FFFFF9B and found["warnings"] == []
-    note = " ".join(text.routes(found, False).split("Note: ")[1].split())
-    assert note.startswith(
-        "packets with firewall mark 0x7fffff9b for 10.0.55.2/32 and 2 other prefixes do not go over zt0, because rule 100 "
-    )
+    seen = box()
+    lost = ["10.0.55.2/32", "192.168.2.0/24", "192.168.3.0/24"]
+    for number, where in ((100, "table 100"), (None, "another table")):
+        found = routes.routes(seen, seen.plans[0], [{"mark": "0x7fffff9b", "table": number, "prefixes": lost}])
+        assert found["warnings"] == [] and json.loads(json.dumps(found["diverted"])) == found["diverted"]
+        note = " ".join(text.routes(found, False).split("Note: ")[1].split())
+        assert "mark 0x7fffff9b" in note and f"over zt0 to 10.0.55.2/32 and 2 other prefixes, but by {where};" in note
 
 
 def test_balance_gives_shares() -> None:

@@ -14,7 +14,7 @@ from zerotier_multi.netlink.messages import attribute, attributes, family_of, pa
 _RTA_DST, _RTA_PRIORITY, _RTA_PREFSRC, _RTA_TABLE, _RTA_NH_ID = 1, 6, 7, 15, 30
 _RTA_GATEWAY, _RTA_MULTIPATH, _RTA_VIA, _RTNH_F_ONLINK = 5, 9, 18, 4
 _RTA_SRC, _RTA_IIF, _RTA_OIF, _RTA_IP_PROTO, _RTA_SPORT, _RTA_DPORT = 2, 3, 4, 27, 28, 29
-_RTA_METRICS, _RTA_MARK, _RTM_F_FIB_MATCH = 8, 16, 0x2000
+_RTA_METRICS, _RTA_MARK, _RTM_F_LOOKUP_TABLE, _RTM_F_FIB_MATCH = 8, 16, 0x1000, 0x2000
 _RTPROT_KERNEL = 2
 _RTN_UNICAST, _RTN_UNREACHABLE, _RT_SCOPE_UNIVERSE, RT_TABLE_MAIN, RT_TABLE_LOCAL = 1, 7, 0, 254, 255
 _KINDS = {6: "blackhole", 8: "prohibit", 9: "throw"}  # RTN_*
@@ -61,6 +61,7 @@ class Match:
     protocol: int = 0
     index: int = 0
     error: int = 0
+    table: int = 0
 
 
 def our_routes(family: int) -> bytes:
@@ -192,7 +193,9 @@ def match_request(address: str, oif: int, mark: int = 0) -> bytes:
     """A question for the entry of the tables that decides about packets to ``address``; zeros play no part."""
     family = family_of(address)
     bits = 32 if family == socket.AF_INET else 128
-    body = struct.pack("=BBBBBBBBI", family, bits, 0, 0, 0, 0, 0, 0, _RTM_F_FIB_MATCH)
+    # For IPv6 the table is in each answer, and the question for it is refused.
+    flags = _RTM_F_FIB_MATCH | (_RTM_F_LOOKUP_TABLE if family == socket.AF_INET else 0)
+    body = struct.pack("=BBBBBBBBI", family, bits, 0, 0, 0, 0, 0, 0, flags)
     asked = ((_RTA_OIF, oif), (_RTA_MARK, mark))
     return body + attribute(_RTA_DST, packed(address)) + b"".join(attribute(kind, value) for kind, value in asked if value)
 
@@ -205,6 +208,7 @@ def parse_match(body: bytes) -> Match:
         u32(values[_RTA_NH_ID]) if _RTA_NH_ID in values else 0,
         body[5],
         u32(values[_RTA_OIF]) if _RTA_OIF in values else 0,
+        table=u32(values[_RTA_TABLE]) if _RTA_TABLE in values else body[4],
     )
 
 

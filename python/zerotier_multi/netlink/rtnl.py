@@ -20,7 +20,7 @@ from zerotier_multi.netlink.messages import (
 )  # fmt: skip
 from zerotier_multi.netlink.nexthops import Bucket, NextHop, NextHopGroup, Stray
 from zerotier_multi.netlink.routes import RT_TABLE_MAIN, DefaultRoute, Flow, Match, Route
-from zerotier_multi.netlink.rules import FAMILIES, MarkRule, Rule
+from zerotier_multi.netlink.rules import FAMILIES, Mark, Rule
 from zerotier_multi.netlink.sockets import Closable, KernelError, RouteSocket
 
 _NEW, _REPLACE = NLM_F_CREATE | NLM_F_EXCL, NLM_F_CREATE | NLM_F_REPLACE
@@ -111,9 +111,9 @@ class Rtnl(Closable):
         """Rules of both families with our protocol number."""
         return {rule for family, body in self._rules() if (rule := rules.parse_rule(family, body))}
 
-    def mark_rules(self) -> list[MarkRule]:
-        """Rules of both families that ask for a firewall mark, in the order in which the kernel asks them."""
-        return sorted({rule for family, body in self._rules() if (rule := rules.parse_mark_rule(family, body))})
+    def marks(self) -> list[Mark]:
+        """The firewall marks that rules of both families ask for."""
+        return sorted({mark for family, body in self._rules() if (mark := rules.parse_mark(family, body))})
 
     def _rules(self) -> Iterator[tuple[int, bytes]]:
         for family in FAMILIES:

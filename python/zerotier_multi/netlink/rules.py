@@ -12,7 +12,7 @@ from zerotier_multi.netlink.messages import attribute, attributes, packed, u32
 
 _FRA_SRC, _FRA_PRIORITY, _FRA_SUPPRESS_PREFIXLEN, _FRA_TABLE = 2, 6, 14, 15
 _FRA_PROTOCOL, _FRA_IP_PROTO, _FRA_SPORT_RANGE, _FR_ACT_TO_TBL = 21, 22, 23, 1
-_FRA_FWMARK, _FIB_RULE_INVERT = 10, 2
+_FRA_FWMARK, _FRA_FWMASK, _FIB_RULE_INVERT = 10, 16, 2
 
 FAMILIES = {4: socket.AF_INET, 6: socket.AF_INET6}
 
@@ -33,13 +33,15 @@ class Rule:
 
 
 @dataclass(frozen=True, order=True)
-class MarkRule:
-    """A routing rule of anybody: packets with this firewall mark are looked up in a table."""
+class Mark:
+    """A firewall mark that a routing rule of anybody asks for."""
 
     family: int  # 4 or 6
-    priority: int
-    mark: int
-    table: int
+    value: int
+    mask: int
+
+    def __str__(self) -> str:
+        return f"{self.value:#x}" if self.mask == 0xFFFFFFFF else f"{self.value:#x}/{self.mask:#x}"
 
 
 def all_rules(family: int) -> bytes:
@@ -58,14 +60,13 @@ def parse_rule(family: int, body: bytes) -> Rule | None:
     return Rule(family, u32(values.get(_FRA_PRIORITY, bytes(4))), source, port, u32(values[_FRA_TABLE]), suppress)
 
 
-def parse_mark_rule(family: int, body: bytes) -> MarkRule | None:
-    """A rule that asks for a mark; None for another one."""
+def parse_mark(family: int, body: bytes) -> Mark | None:
+    """The mark that a rule asks for; None where it asks for none, or for all others."""
     values = attributes(body[12:])
-    action, (flags,) = body[7], struct.unpack_from("=I", body, 8)
-    mark = u32(values.get(_FRA_FWMARK, bytes(4)))
-    if not mark or action != _FR_ACT_TO_TBL or flags & _FIB_RULE_INVERT:
+    value = u32(values.get(_FRA_FWMARK, bytes(4)))
+    if not value or struct.unpack_from("=I", body, 8)[0] & _FIB_RULE_INVERT:
         return None
-    return MarkRule(family, u32(values.get(_FRA_PRIORITY, bytes(4))), mark, u32(values[_FRA_TABLE]))
+    return Mark(family, value, u32(values.get(_FRA_FWMASK, b"\xff" * 4)))
 
 
 def rule_request(rule: Rule) -> bytes:

@@ -15,7 +15,7 @@ from zerotier_multi.op import invite as invites
 from zerotier_multi.op import remotes as remote_data
 from zerotier_multi.op import routes as route_data
 from zerotier_multi.op.errors import WrongValue
-from zerotier_multi.op.gather import plan_of, plans_in_force, require_root, snapshot
+from zerotier_multi.op.gather import plan_of, plans_in_force, read_diverted, require_root, snapshot
 from zerotier_multi.op.interfaces import interfaces_data, interfaces_text
 from zerotier_multi.op.snapshot import Snapshot
 from zerotier_multi.op.table import use_colour
@@ -58,7 +58,8 @@ def paths(raw: bool, bundle: str) -> Answer:
 
 def routes(raw: bool, bundle: str) -> Answer:
     """The routes of a bundle as the kernel has them."""
-    found = route_data.routes(*_look(bundle))
+    seen, plan = _look(bundle)
+    found = route_data.routes(seen, plan, read_diverted(plan, seen.kernel.links))
     return found if raw else text.routes(found, use_colour())
 
 

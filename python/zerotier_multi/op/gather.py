@@ -24,6 +24,7 @@ from zerotier_multi.pathd.plans import is_bundle, remedy
 from zerotier_multi.plan import InstancePlan, Plan
 from zerotier_multi.plans import read_plans
 from zerotier_multi.ports import in_the_way
+from zerotier_multi.netlink.links import Link
 from zerotier_multi.netlink.rtnl import Rtnl
 from zerotier_multi.netlink.state import KernelState, observe
 from zerotier_multi.systemd import UnitState
@@ -33,6 +34,7 @@ from zerotier_multi.ztapi import ApiError, ZeroTierApi
 
 WINDOW = 0.5  # seconds between the two readings that a rate is made of
 API_PATIENCE = 1.0  # seconds for one answer of an instance
+_UNREADABLE = "the kernel's tables cannot be read ({})"
 
 
 def require_root() -> None:
@@ -91,7 +93,6 @@ class _Slow:
     broken: tuple[str, ...]
     obstacles: Mapping[str, str]
     sunk: Mapping[str, tuple[str, ...]]
-    diverted: Mapping[str, tuple[Diverted, ...]]
 
 
 class Watcher:
@@ -128,7 +129,6 @@ class Watcher:
             broken_identities=slow.broken,
             obstacles=slow.obstacles,
             sunk=slow.sunk,
-            diverted=slow.diverted,
             kernel=kernel,
             hash_policy=_hash_policy(),
             first=self._first,
@@ -147,8 +147,7 @@ class Watcher:
         answers = _ask_instances(running)
         silent = [i for i in self._instances if i.unit not in answers or answers[i.unit].status is None]
         obstacles = {i.unit: why for i in silent if (why := obstacle(i, units[i.unit]))}
-        sunk, marked = _read_sunk(self._plans), _read_diverted(self._plans)
-        return _Slow(units, units[names.PATHD_UNIT], answers, nodes, tuple(broken), obstacles, sunk, marked)
+        return _Slow(units, units[names.PATHD_UNIT], answers, nodes, tuple(broken), obstacles, _read_sunk(self._plans))
 
     def _sample(self, units: Mapping[str, UnitState]) -> Sample:
         devices = [*(device for i in self._instances for device in i.devices), *(plan.bundle for plan in self._plans)]
@@ -269,10 +268,14 @@ def _read_sunk(plans: Sequence[Plan]) -> dict[str, tuple[str, ...]]:
     return found
 
 
-def _read_diverted(plans: Sequence[Plan]) -> dict[str, tuple[Diverted, ...]]:
-    with suppress(OSError), Rtnl() as rtnl:  # without netlink, _read_kernel says so
-        return diverted(rtnl, plans, {name: link.index for name, link in rtnl.links().items()})
-    return {}
+def read_diverted(plan: Plan, devices: Mapping[str, Link]) -> Diverted:
+    """What packets with firewall marks do not reach over a bundle. Raises :class:`Unavailable`."""
+    link = devices.get(plan.vrf or "")
+    try:
+        with Rtnl() as rtnl:
+            return diverted(rtnl, plan, link.index if link else 0)
+    except OSError as error:
+        raise Unavailable(_UNREADABLE.format(error.strerror)) from None
 
 
 def _read_kernel() -> KernelState:
@@ -280,7 +283,7 @@ def _read_kernel() -> KernelState:
         with Rtnl() as rtnl:
             return observe(rtnl)
     except OSError as error:
-        raise Unavailable(f"the kernel's tables cannot be read ({error.strerror})") from None
+        raise Unavailable(_UNREADABLE.format(error.strerror)) from None
 
 
 def _hash_policy() -> int | None:

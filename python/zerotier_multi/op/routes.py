@@ -7,6 +7,7 @@ from typing import Any
 
 from zerotier_multi import names
 from zerotier_multi.op.data import SCHEMA, general_warnings
+from zerotier_multi.op.marks import Diverted
 from zerotier_multi.op.snapshot import Snapshot
 from zerotier_multi.plan import Plan
 from zerotier_multi.netlink.nexthops import NextHop
@@ -14,20 +15,22 @@ from zerotier_multi.netlink.routes import Route
 from zerotier_multi.states import LinkState, link_state
 
 
-def routes(snapshot: Snapshot, plan: Plan) -> dict[str, Any]:
-    """The routes of a bundle: wanted ones first, then any others of ours that point into it."""
+def routes(snapshot: Snapshot, plan: Plan, diverted: Diverted = ()) -> dict[str, Any]:
+    """The routes of a bundle: wanted ones first, then any others of ours that point into it.
+
+    ``diverted`` is what packets with firewall marks do not reach by them.
+    """
     # Those over the device alone, which FRR sees, have no next-hop id and carry nothing.
     ours = {r for r in snapshot.kernel.routes if names.bundle_of_nexthop(r.nexthop_id) == plan.bundle}
     wanted = [route.prefix for route in plan.routes]
     standing = {route.prefix: route for route in ours}
     entries = [_entry(snapshot, plan, prefix, standing.get(prefix), True) for prefix in wanted]
     entries += [_entry(snapshot, plan, p, standing[p], False) for p in sorted(standing) if p not in wanted]
-    diverted = [entry.data() for entry in snapshot.diverted.get(plan.bundle, ())]
     return {
         "schema": SCHEMA,
         "bundle": plan.bundle,
         "routes": entries,
-        "diverted": diverted,
+        "diverted": list(diverted),
         "warnings": general_warnings(snapshot),
     }
 

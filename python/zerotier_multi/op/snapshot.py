@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from zerotier_multi.netlink.state import KernelState
-from zerotier_multi.op.marks import Diverted
 from zerotier_multi.plan import InstancePlan, Plan
 from zerotier_multi.systemd import UnitState
 
@@ -67,7 +66,6 @@ class Snapshot:
     broken_identities: tuple[str, ...] = ()  # units
     obstacles: Mapping[str, str] = field(default_factory=dict)  # unit -> what others do that keeps it from working
     sunk: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # bundle -> prefixes that others route into its device
-    diverted: Mapping[str, tuple[Diverted, ...]] = field(default_factory=dict)  # by bundle
     kernel: KernelState = field(default_factory=KernelState)
     hash_policy: int | None = None  # of the kernel
     first: Sample = field(default_factory=lambda: Sample(0.0))
