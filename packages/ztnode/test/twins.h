@@ -12,6 +12,7 @@
 #include "shortcut.h"
 #include "siv.h"
 #include "util.h"
+#include "verbs.h"
 
 #include <dlfcn.h>
 #include <netinet/in.h>
@@ -188,6 +189,14 @@ void __wrap_shortcut_sealing(const void *packet, bool encrypt, const void *aes) 
 		has_keys = true;
 	}
 	__real_shortcut_sealing(packet, encrypt, aes);
+}
+
+/* A process has one budget for each node, but here are two of the same: what the first used up would be refused the second.
+ */
+bool __wrap_verbs_in_budget(const unsigned char *packet, unsigned int length, enum verbs what, bool sealed, int64_t at);
+bool __wrap_verbs_in_budget(const unsigned char *packet, unsigned int length, enum verbs what, bool sealed, int64_t at) {
+	(void)packet, (void)length, (void)what, (void)sealed, (void)at;
+	return true;
 }
 
 /* -- feeding them */
