@@ -75,13 +75,13 @@ sources = git ls-files --cached --others --exclude-standard $(1) 2>/dev/null \
 define package
 $(3)/$(1).built: $(wildcard $(shell $(call sources,packages/$(1) $(2)))) | build $(3) tools
 	@echo "building package $(1)"
-	@rm -rf build/tree-$(1) && mkdir -p build/tree-$(1) && cp -r packages $(PRODUCT) README.md build/tree-$(1)/
+	@rm -rf build/tree-$(1) && mkdir -p build/tree-$(1) && cp -r packages $(PRODUCT) README.md docs build/tree-$(1)/
 	@rm -rf build/tree-$(1)/packages/*/build
 	@cd build/tree-$(1)/packages/$(1) && dpkg-buildpackage --unsigned-changes --unsigned-source --build=binary >../../../$(1).log 2>&1 \
 		|| { tail -20 ../../../$(1).log; echo "package $(1) could not be built; the log is build/$(1).log"; exit 1; }
 	@rm -f $(3)/$(1)_*.deb && mv build/tree-$(1)/packages/$(1)_*.deb $(3)/ && rm -rf build/tree-$(1) && touch $$@
 endef
-$(eval $(call package,zerotier-multi,$(PRODUCT) packages/ztsh/ztsh README.md,$(DEBS)))
+$(eval $(call package,zerotier-multi,$(PRODUCT) packages/ztsh/ztsh README.md docs,$(DEBS)))
 $(eval $(call package,ztsh,,$(DEBS)))
 $(eval $(call package,ztnode,,$(DEBS)))
 # Only the live image needs this one, so it is not among $(DEBS).
