@@ -112,6 +112,17 @@ def test_a_path_is_narrow_until_full_packets_come() -> None:
     assert heard == ["path-narrow", "path-wide"]
 
 
+def test_another_remote_in_the_place_of_one_that_was_narrow_is_not_wide_again() -> None:
+    heard: list[str] = []
+    made = Chronicle([lambda event: heard.append(event.kind)])
+    made.look([PLAN], seen(), {})
+    made.look([PLAN], replace(seen(), passes={IDS[1]: 1374}), {})
+    other = replace(PLAN, paths=tuple(replace(path, remote="R9") for path in PLAN.paths))
+    made.look([other], replace(seen(), wide=frozenset(IDS)), {})
+    made.look([other], replace(seen(), passes={IDS[1]: 1374}), {})
+    assert heard == ["path-narrow", "path-narrow"]
+
+
 def test_the_end_of_a_device_comes_before_that_of_its_path() -> None:
     found = told(seen(), seen("no device", zt0p1=0))
     assert [e.kind for e in found] == ["device-gone", "path-down", "bundle-degraded"]

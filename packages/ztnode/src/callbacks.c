@@ -34,7 +34,7 @@ static int on_wire_send(core_node *core, void *user, void *thread, int64_t socke
                         const void *data, unsigned int length, unsigned int ttl) {
 	(void)core, (void)thread, (void)ttl;
 	asked_unsealed(data, length);
-	introduce_redirect(&socket, &to);
+	introduce_redirect(length, &socket, &to);
 	struct underlay *underlay = ((struct core_host *)user)->underlay;
 	if (!send_packet(underlay, socket, to, data, length)) return -1;
 	shortcut_sent(underlay, socket, to, data, length);

@@ -154,12 +154,6 @@ static bool is_configured(const struct settings *settings, uint64_t node) {
 	return false;
 }
 
-static const struct core_path *preferred_of(const struct core_peer *peer) {
-	for (unsigned int i = 0; i < peer->path_count && i < CORE_MAX_PATHS; i++)
-		if (peer->paths[i].preferred) return &peer->paths[i];
-	return NULL;
-}
-
 static void hello(void *object, const struct settings *settings, int64_t socket, const struct sockaddr_storage *to,
                   int64_t now) {
 	if (to->ss_family && !address_excluded(settings, to)) peer_send_hello(object, NULL, socket, to, now);
@@ -195,7 +189,7 @@ static void search(void *object, const struct settings *settings, const struct c
 
 static void look_at(struct contact *contact, const struct settings *settings, const struct core_peer *peer,
                     struct known *known, bool hinted, int64_t now) {
-	const struct core_path *path = preferred_of(peer);
+	const struct core_path *path = core_preferred(peer);
 	struct preferred_path seen = {.found = path != NULL};
 	if (path) {
 		seen.sent = (int64_t)path->last_send;

@@ -89,6 +89,13 @@ static_assert(offsetof(struct core_peer, path_count) == 80, "core ABI");
 static_assert(offsetof(struct core_peer, paths) == 88, "core ABI");
 static_assert(sizeof(struct core_peer) == 4056, "core ABI");
 
+/* The path that it is sent to by; NULL where there is none. */
+static inline const struct core_path *core_preferred(const struct core_peer *peer) {
+	for (unsigned int i = 0; i < peer->path_count && i < CORE_MAX_PATHS; i++)
+		if (peer->paths[i].preferred) return &peer->paths[i];
+	return NULL;
+}
+
 struct core_peers {
 	struct core_peer *peers;
 	unsigned long count;

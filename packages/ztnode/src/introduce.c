@@ -28,9 +28,9 @@ void peer_introduce(const void *peer, void *thread, int64_t now, const void *con
 
 /* -- whom to introduce */
 
-#define UNITED_MS 30000 /* as the core has it: between two introductions of the same two */
-enum { UNITED = 2048, ALIKE = 4 };
-#define MEETINGS 256 /* at most, between two looks; more are noticed by their next packet */
+#define UNITED_MS 30000            /* as the core has it: between two introductions of the same two */
+enum { UNITED = 8192, ALIKE = 4 }; /* enough for all pairs of 150 nodes */
+#define MEETINGS 256               /* at most, between two looks; more are noticed by their next packet */
 
 struct meeting {
 	uint64_t low, high;
@@ -61,7 +61,8 @@ static bool note(struct meeting meeting) {
 	return room;
 }
 
-/* Pairs that share a set with more than there is room for wait: none makes another one come up again. */
+/* Pairs that share a set with more than there is room for wait until one is due again: none makes another come up sooner.
+ */
 bool should_unite(void *own, int64_t now, const uint64_t *source, const uint64_t *destination) {
 	static struct pair {
 		struct meeting of;
@@ -107,10 +108,12 @@ static bool is_better(const struct core_path *path, const struct core_path *than
 
 /* The best of a peer's addresses of a family and scope; NULL where there is none. */
 static const struct core_path *place_of(const struct core_peer *peer, int family, int scope, bool configured, int64_t now) {
-	const struct core_path *best = NULL;
+	const struct core_path *best = NULL, *preferred = core_preferred(peer);
 	for (unsigned int i = 0; i < peer->path_count && i < CORE_MAX_PATHS; i++) {
 		const struct core_path *path = &peer->paths[i];
 		if (configured && !scope_is_configured(&path->address)) continue;
+		/* The core seals, or not, as for the path that it prefers. */
+		if (preferred && path->trusted_path_id != preferred->trusted_path_id) continue;
 		if (path->address.ss_family == family && scope_unranked(&path->address) == scope &&
 		    now - (int64_t)path->last_receive < ALIVE_MS && (!best || is_better(path, best)))
 			best = path;
@@ -127,9 +130,10 @@ void core_send(void *core_switch, void *thread, void *packet, bool encrypt,
 
 /* The way of what is sent now. */
 static _Thread_local const struct core_path *way;
+static _Thread_local unsigned int way_length; /* a HELLO that the core may send before it is longer */
 
-void introduce_redirect(int64_t *socket, const struct sockaddr_storage **to) {
-	if (!way) return;
+void introduce_redirect(unsigned int length, int64_t *socket, const struct sockaddr_storage **to) {
+	if (!way || length != way_length) return;
 	*socket = way->socket;
 	*to = &way->address;
 }
@@ -152,6 +156,7 @@ static void tell(uint64_t self, const struct core_peer *whom, const struct core_
 	memcpy(bytes + ADDRESS, address, bytes[ADDRESS - 1]);
 	packet.length = ADDRESS + bytes[ADDRESS - 1];
 	way = by;
+	way_length = packet.length;
 	core_send(atomic_load(&core_switch), NULL, &packet, true, NO_FLOW);
 	way = NULL;
 }

@@ -20,7 +20,7 @@ bool introduce_due(void);
  * configured, of those alone. From the main loop, with no lock of the core held; `self` is this node. The peers are those
  * who may be introduced until the next look. */
 void introduce_look(const struct core_peers *peers, uint64_t self, int64_t now);
-/* Where a packet that the core sends now has to go, if it is one of these. */
-void introduce_redirect(int64_t *socket, const struct sockaddr_storage **to);
+/* Where a packet of this length that the core sends now has to go, if it is one of these. */
+void introduce_redirect(unsigned int length, int64_t *socket, const struct sockaddr_storage **to);
 
 #endif

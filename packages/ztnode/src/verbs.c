@@ -41,7 +41,7 @@ enum {
 #define GROUPS_PER_S 40.0
 #define GROUPS_BURST 4096.0
 enum { HEADER = 28, GROUP = 18 };
-/* Each has us send two packets to where it says. Who relays introduces two nodes twice a minute, by up to four of them. */
+/* Each has us send two packets to where it says. Who relays introduces two nodes twice a minute, by up to six of them. */
 #define MEETINGS_PER_S 4.0
 #define MEETINGS_BURST 128.0
 #define NODES 2048 /* twice as many as a link has remotes */

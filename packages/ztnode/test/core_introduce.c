@@ -79,7 +79,9 @@ void __wrap__ZN8ZeroTier6Switch4sendEPvRNS_6PacketEbi(void *own, void *thread, v
 	assert((length == 4 || length == 16) && core_packet_length(packet) == 37 + length && sent_count < 16);
 	int64_t socket = 0;
 	const struct sockaddr_storage *to = NULL;
-	introduce_redirect(&socket, &to);
+	introduce_redirect(core_packet_length(packet) + 1, &socket, &to);
+	assert(!to);
+	introduce_redirect(core_packet_length(packet), &socket, &to);
 	assert(to && socket == address_port(to)); /* of the path */
 	struct sent *now = &sent[sent_count++];
 	*now = (struct sent){.whom = number_at(bytes + 8, 5), .of = number_at(bytes + 29, 5)};
@@ -93,7 +95,7 @@ void __wrap__ZN8ZeroTier6Switch4sendEPvRNS_6PacketEbi(void *own, void *thread, v
 
 /* What is sent when the two are known at these places. */
 static void meet(const struct place *one, const struct place *other) {
-	static int64_t later;
+	static int64_t later = 1000000;
 	uint64_t nodes[2] = {ONE, OTHER};
 	struct core_peer pair[2] = {peer(ONE, one), peer(OTHER, other)};
 	const struct core_peers peers = {pair, 2};
@@ -104,7 +106,7 @@ static void meet(const struct place *one, const struct place *other) {
 	introduce_look(&peers, SELF, core_time());
 	assert(!introduce_due());
 	const struct sockaddr_storage *none = NULL;
-	introduce_redirect(&later, &none);
+	introduce_redirect(41, &later, &none);
 	assert(!none);
 }
 
@@ -120,26 +122,34 @@ static bool told(const char *one, const char *other) {
 	return found == 2;
 }
 
-/* Among 40 nodes there are more pairs than some sets have room for; none is introduced twice within its pause. */
+/* Among these nodes there are more pairs than places; none is introduced twice within its pause. */
 static void test_pauses(void) {
-	static struct core_peer peers[40];
-	for (uint64_t i = 0; i < 40; i++) peers[i].address = (i + 1) * 0x9e3779b9 % 0xffffffffff;
-	qsort(peers, 40, sizeof *peers, by_address);
-	const struct core_peers list = {peers, 40};
+	enum { MANY = 300, PAIRS = MANY * (MANY - 1) / 2 };
+	static struct core_peer peers[MANY];
+	static bool noted[MANY][MANY];
+	uint64_t random = 1;
+	for (int i = 0; i < MANY; i++) {
+		random = random * 6364136223846793005ULL + 1442695040888963407ULL;
+		peers[i].address = random >> 24;
+	}
+	qsort(peers, MANY, sizeof *peers, by_address);
+	const struct core_peers list = {peers, MANY};
 	introduce_look(&list, SELF, 1);
-	int noted = 0, pairs = 0;
-	for (int64_t now = 1; now < 30001; now += 1000, pairs = 0)
-		for (int i = 0; i < 40; i++)
-			for (int k = 0; k < i; k++, pairs++) {
+	int count = 0;
+	for (int64_t now = 1; now < 30001; now += 10000)
+		for (int i = 0; i < MANY; i++)
+			for (int k = 0; k < i; k++) {
 				assert(!should_unite(NULL, now, &peers[i].address, &peers[k].address));
-				noted += introduce_due();
-				if (introduce_due()) introduce_look(&list, SELF, 1);
+				if (!introduce_due()) continue;
+				assert(!noted[i][k]);
+				noted[i][k] = true, count++;
+				introduce_look(&list, SELF, 1);
 			}
-	assert(noted > 740 && noted <= 780);
+	assert(count > PAIRS / 2 && count < PAIRS);
 	assert(!should_unite(NULL, 30001, &peers[0].address, &peers[1].address) && introduce_due());
 	introduce_look(&list, SELF, 1);
 	assert(!should_unite(NULL, 90000, &peers[0].address, &peers[0].address) && !introduce_due());
-	for (int i = 0; i < 40; i++)
+	for (int i = 0; i < MANY; i++)
 		for (int k = 0; k < i; k++) should_unite(NULL, 200000, &peers[i].address, &peers[k].address);
 	introduce_look(&list, SELF, 1); /* and no more than there is room for */
 }
@@ -151,10 +161,15 @@ int main(void) {
 	configure(a, true, 1400), configure(b, true, 1400);
 	work(ends, 700);
 
-	uint64_t node = ZT_Node_address(b->core);
+	uint64_t node = ZT_Node_address(b->core), other = node > 7 ? 7 : 1ULL << 39;
+	struct core_peer known[2] = {{.address = other}, {.address = node}};
+	if (other > node) known[0].address = node, known[1].address = other;
+	introduce_look(&(struct core_peers){known, 2}, SELF, 1);
 	alarm(5);
 	relay(ends, node);
 	assert(!introduce_due());
+	relay(ends, other);
+	assert(introduce_due());
 	introduce_look(&(struct core_peers){NULL, 0}, SELF, 1);
 	size_t before = mallinfo2().uordblks;
 	for (int i = 0; i < NODES; i++) relay(ends, 0x1000000000ULL + (uint64_t)i);

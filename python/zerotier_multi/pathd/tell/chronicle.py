@@ -21,6 +21,7 @@ class Chronicle:
         self._changes: Counter[int] = Counter()
         self._falls: Counter[int] = Counter()
         self._causes: dict[int, str] = {}
+        self._remotes: dict[int, tuple[str, str]] = {}  # bundle and remote of each path: another one may get its number
         self._revivals: Counter[tuple[str, int]] = Counter()
 
     def look(
@@ -47,7 +48,13 @@ class Chronicle:
         for gone in self._changes.keys() - now.states.keys():
             del self._changes[gone], self._falls[gone]
             self._causes.pop(gone, None)
-        now = replace(now, passes=_known_passes(before, now))
+        remotes = {path.nexthop_id: (plan.bundle, path.remote) for plan in plans for path in plan.paths}
+        same = {path for path, remote in remotes.items() if self._remotes.get(path) == remote}
+        self._remotes = remotes
+        before = replace(before, passes={path: size for path, size in before.passes.items() if path in same})
+        # A path is narrow until full packets come, also while its device or its MTU is a new one.
+        lasting = {path: size for path, size in before.passes.items() if path not in now.wide}
+        now = replace(now, passes={**lasting, **now.passes})
         self._seen = now
         for event in events(plans, before, now):
             self.tell(event)
@@ -74,9 +81,3 @@ class Chronicle:
     def revivals(self, bundle: str, instance: int) -> int:
         """How often the daemon has started an instance again, after killing it too."""
         return self._revivals[bundle, instance]
-
-
-def _known_passes(before: Seen, now: Seen) -> dict[int, int]:
-    """What passes, as it was last known: a path is narrow until full packets come, also while its device or its MTU is a new one."""
-    last = {path: size for path, size in before.passes.items() if path in now.states and path not in now.wide}
-    return {**last, **now.passes}
