@@ -298,7 +298,8 @@ def test_an_identity_is_made_and_its_secret_is_secret(node: Node) -> None:
     if OURS:
         assert secret.stat().st_mode & 0o777 == 0o600
     other = f"{int(public[0], 16) ^ 1:x}{public[1:]}"
-    for identity, status in ((public, 0), (other, 1), (f"{public}0", 1), ("x", 1)):
+    longer = [(f"{public}0", 1)] if OURS else []  # which the core reads all the same
+    for identity, status in ((public, 0), (other, 1), ("x", 1), *longer):
         assert run([node.engine, "-i", "validate", identity], check=False).returncode == status
     node.start()
     assert node.get("/status")[1]["publicIdentity"] == public

@@ -188,8 +188,9 @@ def test_a_moon_adds_a_root(routers: list[Router], r1: Router) -> None:
     moon = base64.b64encode(head + b"\1" + root.wire + b"\1" + endpoint + bytes(2)).decode()
 
     def peers() -> dict[str, tuple[str, int]]:
-        asked = ["curl", "-s", "--unix-socket", f"{names.instance_run_dir('zt1', 1)}/api.sock", "http://localhost/peer"]
-        found = r1.wait(lambda: r1.json(asked, check=False), what="an answer of the instance")
+        address = f"http://127.0.0.1:{names.default_primary_port('zt1')}/peer"
+        asked = f'printf "X-ZT1-Auth: %s" "$(cat {home}/authtoken.secret)" | curl -s -H @- {address}'
+        found = r1.wait(lambda: r1.json(["sh", "-c", asked], check=False), what="an answer of the instance")
         return {peer["address"]: (peer["role"], len([path for path in peer["paths"] if path["active"]])) for peer in found}
 
     assert root.address not in peers()
