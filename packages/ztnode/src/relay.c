@@ -30,9 +30,7 @@ void relay_choose(const struct core_peers *peers) {
 	for (unsigned long i = 0; i < peers->count; i++) {
 		const struct core_peer *peer = &peers->peers[i];
 		int here = peer->latency < 0 ? 0xffff : peer->latency;
-		bool usable = false;
-		for (unsigned int k = 0; k < peer->path_count && k < CORE_MAX_PATHS; k++) usable |= peer->paths[k].preferred != 0;
-		if (!usable || peer->role == CORE_ROLE_LEAF || (best && here >= latency)) continue;
+		if (!core_preferred(peer) || peer->role == CORE_ROLE_LEAF || (best && here >= latency)) continue;
 		best = peer->address;
 		latency = here;
 	}

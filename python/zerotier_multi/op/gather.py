@@ -15,8 +15,8 @@ from typing import Any
 from zerotier_multi import names, systemd
 from zerotier_multi.homes import own_identity
 from zerotier_multi.listener import crowd, others, rows
-from zerotier_multi.op.marks import Diverted, diverted
 from zerotier_multi.op.errors import NotAllowed, NotConfigured, Unavailable
+from zerotier_multi.op.marks import Diverted, diverted
 from zerotier_multi.op.snapshot import Answer, Counters, Process, Sample, Snapshot
 from zerotier_multi.pathd.control import PathdError, ask
 from zerotier_multi.pathd.kernel.sysctls import HASH_POLICIES
