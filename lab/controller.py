@@ -87,10 +87,10 @@ def _planet(public: PublicIdentity) -> bytes:
 
 
 class SmallController:
-    """Ours, in a thread of this process."""
+    """Ours, in a thread of this process; ``aes`` False: one of before version 1.6."""
 
-    def __init__(self, namespace: str, secret: str) -> None:
-        self._namespace, self._secret = namespace, Secret.parse(secret)
+    def __init__(self, namespace: str, secret: str, aes: bool = True) -> None:
+        self._namespace, self._secret, self._aes = namespace, Secret.parse(secret), aes
         self.address = self._secret.identity.address
         self.planet = _planet(PublicIdentity(self.address, self._secret.identity.key))
         self._node: Node | None = None
@@ -98,7 +98,7 @@ class SmallController:
         self._bridges: set[tuple[str, str]] = set()
 
     def start(self) -> None:
-        self._node = Node(self._secret, inside(self._namespace, self._open))
+        self._node = Node(self._secret, inside(self._namespace, self._open), self._aes)
         for network, (mtu, allowed) in self._networks.items():
             self._node.add_network(network, mtu)
             for node in allowed:
@@ -211,7 +211,8 @@ class StockController:
         self.change_member(network, node, {"activeBridge": allowed})
 
 
-KINDS = ("small", *(["zerotier-one"] if shutil.which("zerotier-one") else []))
+SMALL = {"small": True, "small without AES": False}
+KINDS = (*SMALL, *(["zerotier-one"] if shutil.which("zerotier-one") else []))
 
 
 @contextmanager
@@ -222,12 +223,12 @@ def controller(underlay: Underlay, kind: str, maker: Router, home: Path) -> Iter
     made: Controller | None = None
     try:
         underlay.attach(namespace, HOST, namespace)
-        if kind == "small":
+        if kind in SMALL:
             generate = (
                 "d=$(mktemp -d) && $(command -v ztnode || echo zerotier-one) -i generate $d/s $d/p >&2 && cat $d/s && rm -r $d"
             )
             secret = maker.run(["sh", "-c", generate]).stdout
-            made = SmallController(namespace, secret)
+            made = SmallController(namespace, secret, SMALL[kind])
         else:
             made = StockController(namespace, shutil.which(kind) or kind, home)
         yield made

@@ -1,14 +1,19 @@
-"""Identities with their keys, agreement, signatures, and Salsa20/12."""
+"""Identities with their keys, agreement, signatures, and the two ciphers: Salsa20/12, and AES-GMAC-SIV since version 1.6."""
 
 from __future__ import annotations
 
 import hashlib
+import hmac
 import struct
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
+from cryptography.hazmat.primitives.ciphers import Cipher
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+from cryptography.hazmat.primitives.ciphers.algorithms import AES
+from cryptography.hazmat.primitives.ciphers.modes import CTR, ECB
 
 SIGNATURE = 96  # bytes: R and S of Ed25519, and what was signed: the first half of a SHA-512
 
@@ -56,9 +61,9 @@ class Secret:
         return Ed25519PrivateKey.from_private_bytes(self.private[32:])
 
     def agree(self, other: Identity) -> bytes:
-        """The key that packets to and from another node are sealed with, 32 bytes."""
+        """The key that packets to and from another node are sealed with, 48 bytes, of which Salsa20 takes the first 32."""
         raw = X25519PrivateKey.from_private_bytes(self.private[:32]).exchange(X25519PublicKey.from_public_bytes(other.key[:32]))
-        return hashlib.sha512(raw).digest()[:32]
+        return hashlib.sha512(raw).digest()[:48]
 
     def sign(self, message: bytes) -> bytes:
         """A signature of :data:`SIGNATURE` bytes."""
@@ -97,3 +102,41 @@ def _quarter(x: list[int], a: int, b: int, c: int, d: int) -> None:
 def xor(data: bytes, stream: bytes) -> bytes:
     """Both of one length."""
     return (int.from_bytes(data, "big") ^ int.from_bytes(stream, "big")).to_bytes(len(data), "big")
+
+
+@lru_cache
+def siv_keys(key: bytes) -> tuple[bytes, bytes]:
+    """Keys of GMAC and of AES-CTR, 32 bytes each, derived from one of 48 (KBKDF with HMAC-SHA-384)."""
+    first, second = (hmac.digest(key, bytes(4) + b"ZT" + label + bytes(4) + b"\x01\x80", "sha384") for label in (b"0", b"1"))
+    return first[:32], second[:32]
+
+
+def siv_seal(keys: tuple[bytes, bytes], number: bytes, names: bytes, plain: bytes) -> tuple[bytes, bytes]:
+    """AES-GMAC-SIV: the 16 bytes that take the place of the ``number`` (8 bytes) and the MAC, and the encrypted text.
+
+    ``names`` are authenticated and not encrypted.
+    """
+    encryptor = Cipher(AES(keys[1]), ECB()).encryptor()
+    block = encryptor.update(number + _gmac(keys[0], number, names, plain)) + encryptor.finalize()
+    return block, _counted(keys[1], block, plain)
+
+
+def siv_open(keys: tuple[bytes, bytes], block: bytes, names: bytes, text: bytes) -> bytes:
+    """The plain text. Raises ValueError when the MAC is wrong."""
+    decryptor = Cipher(AES(keys[1]), ECB()).decryptor()
+    head = decryptor.update(block) + decryptor.finalize()
+    plain = _counted(keys[1], block, text)
+    if not hmac.compare_digest(head[8:], _gmac(keys[0], head[:8], names, plain)):
+        raise ValueError("not from where it says")
+    return plain
+
+
+def _gmac(key: bytes, number: bytes, names: bytes, plain: bytes) -> bytes:
+    tag = AESGCM(key).encrypt(number + bytes(4), b"", names + bytes(-len(names) % 16) + plain)
+    return xor(tag[:8], tag[8:])
+
+
+def _counted(key: bytes, block: bytes, data: bytes) -> bytes:
+    counter = block[:12] + bytes([block[12] & 0x7F]) + block[13:]
+    encryptor = Cipher(AES(key), CTR(counter)).encryptor()
+    return encryptor.update(data) + encryptor.finalize()

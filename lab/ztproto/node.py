@@ -12,7 +12,8 @@ from lab.ztproto import packet
 from lab.ztproto.crypto import Identity, Secret
 from lab.ztproto.packet import Packet
 
-_PROTOCOL, _VERSION = 10, (1, 4, 6)  # before AES, so that members seal with Salsa20/12
+# What it says to be, by whether it has AES; to an older one members seal with Salsa20/12.
+_PROTOCOL, _VERSION = {False: 10, True: 12}, {False: (1, 4, 6), True: (1, 8, 4)}
 _CREDENTIAL_DELTA = 7_200_000  # milliseconds by which two certificates of membership may differ
 _ANY = 0xFFFF_FFFF_FFFF_FFFF
 _ACCEPT = b"\x01\x00"  # the one rule of a network
@@ -29,6 +30,7 @@ class Peer:
     identity: Identity
     key: bytes
     address: Address
+    aes: bool = False  # whether both have it
     introduced: dict[str, float] = field(default_factory=dict)  # node -> when it was told of it
 
 
@@ -50,8 +52,9 @@ class Node:
     until they have found a direct path, and gives them the configurations of the networks that it was told to have.
     """
 
-    def __init__(self, secret: Secret, endpoint: socket.socket) -> None:
-        self._secret, self._socket = secret, endpoint
+    def __init__(self, secret: Secret, endpoint: socket.socket, aes: bool = True) -> None:
+        """``aes`` False: one of before version 1.6."""
+        self._secret, self._socket, self._aes = secret, endpoint, aes
         self._lock = threading.Lock()
         self._peers: dict[str, Peer] = {}
         self._networks: dict[str, Network] = {}
@@ -141,7 +144,7 @@ class Node:
         return opened, peer
 
     def _send(self, peer: Peer, verb: int, payload: bytes) -> None:
-        data, _number = packet.seal(peer.key, self._secret, peer.identity.address, verb, payload)
+        data, _number = packet.seal(peer.key, self._secret, peer.identity.address, verb, payload, peer.aes)
         self._socket.sendto(data, peer.address)
 
     def _ok(self, peer: Peer, question: Packet, payload: bytes) -> None:
@@ -153,7 +156,8 @@ class Node:
     def _answer(self, peer: Peer, question: Packet) -> None:
         match question.verb:
             case packet.HELLO:
-                version = struct.pack(">BBBH", _PROTOCOL, *_VERSION)
+                peer.aes = self._aes and question.payload[0] >= _PROTOCOL[True]
+                version = struct.pack(">BBBH", _PROTOCOL[self._aes], *_VERSION[self._aes])
                 self._ok(peer, question, question.payload[5:13] + version + packet.address(*peer.address) + bytes(2))
             case packet.ECHO:
                 self._ok(peer, question, question.payload)

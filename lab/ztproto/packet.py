@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from cryptography.hazmat.primitives.poly1305 import Poly1305
 
-from lab.ztproto.crypto import Secret, salsa12, xor
+from lab.ztproto.crypto import Secret, salsa12, siv_keys, siv_open, siv_seal, xor
 
 HELLO, ERROR, OK, WHOIS, RENDEZVOUS, ECHO = 0x01, 0x02, 0x03, 0x04, 0x05, 0x08
 MULTICAST_LIKE, NETWORK_CONFIG_REQUEST, NETWORK_CONFIG, MULTICAST_GATHER = 0x09, 0x0B, 0x0C, 0x0D
@@ -19,7 +19,8 @@ NOT_FOUND, ACCESS_DENIED = 0x03, 0x07  # codes of an ERROR
 HEAD, FRAGMENT_HEAD = 28, 16  # bytes: packet id 8, destination 5, source 5, flags 1, MAC 8, verb 1
 _FRAGMENT = 0xFF  # where a whole packet has the first byte of its source
 _COMPRESSED, _VERB = 0x80, 0x1F
-_CIPHER, _SEALED, _PLAIN = 0x38, 0x08, 0x00  # bits of the flags: Salsa20/12 with Poly1305, or Poly1305 alone
+# Bits of the flags: Salsa20/12 with Poly1305, Poly1305 alone, or AES-GMAC-SIV.
+_CIPHER, _SEALED, _PLAIN, _AES = 0x38, 0x08, 0x00, 0x18
 _HOPS = 0x07
 
 
@@ -56,10 +57,14 @@ def relayed(data: bytes) -> bytes | None:
     return data[:at] + bytes([data[at] + 1]) + data[at + 1 :]
 
 
-def seal(key: bytes, own: Secret, to: str, verb: int, payload: bytes) -> tuple[bytes, bytes]:
-    """A sealed packet and its number."""
-    number = os.urandom(8)
-    head = number + bytes.fromhex(to) + bytes.fromhex(own.identity.address) + bytes([_SEALED])
+def seal(key: bytes, own: Secret, to: str, verb: int, payload: bytes, aes: bool = False) -> tuple[bytes, bytes]:
+    """A sealed packet and its number, as the other end has it."""
+    number, names = os.urandom(8), bytes.fromhex(to) + bytes.fromhex(own.identity.address)
+    if aes:
+        names += bytes([_AES])
+        block, body = siv_seal(siv_keys(key), number, names, bytes([verb]) + payload)
+        return block[:8] + names + block[8:] + body, block[:8]
+    head = number + names + bytes([_SEALED])
     stream = _stream(key, head, HEAD + len(payload), len(payload) + 1)
     body = xor(bytes([verb]) + payload, stream[64:])
     return head + _mac(stream, body) + body, number
@@ -68,6 +73,9 @@ def seal(key: bytes, own: Secret, to: str, verb: int, payload: bytes) -> tuple[b
 def open_packet(key: bytes, data: bytes) -> Packet:
     """Open a packet that is sealed, or a HELLO, which is only signed. Raises ValueError for all else."""
     body, cipher = data[27:], data[18] & _CIPHER
+    if cipher == _AES:
+        names = data[8:18] + bytes([data[18] & ~_HOPS])
+        return _opened(data, siv_open(siv_keys(key), data[:8] + data[19:27], names, body))
     if cipher not in (_SEALED, _PLAIN):
         raise ValueError("a cipher that is not spoken here")
     stream = _stream(key, data[:19], len(data), len(body))
@@ -77,6 +85,10 @@ def open_packet(key: bytes, data: bytes) -> Packet:
         body = xor(body, stream[64:])
     elif body[0] & _VERB != HELLO:
         raise ValueError("not sealed")
+    return _opened(data, body)
+
+
+def _opened(data: bytes, body: bytes) -> Packet:
     payload = decompress(body[1:]) if body[0] & _COMPRESSED else body[1:]
     return Packet(data[:8], data[13:18].hex(), body[0] & _VERB, payload)
 
@@ -84,7 +96,7 @@ def open_packet(key: bytes, data: bytes) -> Packet:
 def _stream(key: bytes, head: bytes, size: int, body: int) -> bytes:
     """64 bytes, of which the first 32 are Poly1305's, and as many as the body has."""
     mixed = xor(key[:18], head[:18]) + bytes([key[18] ^ head[18] & ~_HOPS & 0xFF, key[19] ^ size & 0xFF, key[20] ^ size >> 8])
-    return salsa12(mixed + key[21:], head[:8], 64 + body)
+    return salsa12(mixed + key[21:32], head[:8], 64 + body)
 
 
 def _mac(stream: bytes, body: bytes) -> bytes:

@@ -28,10 +28,11 @@ def test_salsa_with_twelve_rounds() -> None:
     assert salsa12(b"\x80" + bytes(31), bytes(8), 16).hex().upper() == "AFE411ED1C4E07E4D0CDE3B33E31EC19"
 
 
-def test_a_packet_is_opened_by_the_one_it_is_for_and_not_changed_on_the_way() -> None:
+@pytest.mark.parametrize("aes", [False, True])
+def test_a_packet_is_opened_by_the_one_it_is_for_and_not_changed_on_the_way(aes: bool) -> None:
     key = ONE.agree(TWO.identity)
     assert key == TWO.agree(ONE.identity)
-    data, number = packet.seal(key, ONE, "00000000b2", packet.ECHO, b"hello" * 40)
+    data, number = packet.seal(key, ONE, "00000000b2", packet.ECHO, b"hello" * 40, aes)
     assert (packet.source(data), packet.destination(data)) == ("00000000a1", "00000000b2")
     opened = packet.open_packet(key, data)
     assert (opened.number, opened.source, opened.verb, opened.payload) == (number, "00000000a1", packet.ECHO, b"hello" * 40)
@@ -41,7 +42,7 @@ def test_a_packet_is_opened_by_the_one_it_is_for_and_not_changed_on_the_way() ->
         with pytest.raises(ValueError):
             packet.open_packet(key, data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :])
     with pytest.raises(ValueError):
-        packet.open_packet(os.urandom(32), data)
+        packet.open_packet(os.urandom(48), data)
 
 
 def test_a_packet_does_not_go_on_for_ever() -> None:

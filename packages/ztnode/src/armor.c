@@ -78,20 +78,39 @@ void armor_close_bytes(const struct siv_key keys[2], unsigned char *bytes, size_
 	siv->crypt(&keys[1], counter, bytes + PAYLOAD, length - PAYLOAD);
 }
 
-/* What asks for members of a group is remembered; the core may have compressed it. */
-static void note_question(const void *packet) {
-	if (!asked_may_be(packet, core_packet_length(packet)) || core_packet_length(packet) > CORE_PACKET_MAX) return;
+/* The same packet as it was composed; false where that cannot be told. The core may have compressed it. */
+static bool plain_of(struct core_packet *plain, const void *packet, unsigned int length) {
+	if (length > CORE_PACKET_MAX) return false;
+	memcpy(plain->bytes, packet, length);
+	plain->length = length;
+	return core_uncompress(plain);
+}
+
+static void seal(void *packet, const void *key, bool encrypt, const void *aes) {
+	if (encrypt && usable(packet, aes)) armor_seal_bytes(aes, packet, core_packet_length(packet));
+	else if (core_seal) core_seal(packet, key, encrypt, aes);
+}
+
+/* What asks for members of a group is remembered by the number that it has on the wire, which the answer names. AES
+ * encrypts the one that it had before. */
+static void seal_question(void *packet, const void *key, bool encrypt, const void *aes) {
 	struct core_packet plain;
-	memcpy(plain.bytes, packet, core_packet_length(packet));
-	plain.length = core_packet_length(packet);
-	if (core_uncompress(&plain)) asked_sending(plain.bytes, plain.length);
+	bool told = plain_of(&plain, packet, core_packet_length(packet));
+	seal(packet, key, encrypt, aes);
+	if (!told) return;
+	memcpy(plain.bytes + IV, packet, HALF);
+	asked_sending(plain.bytes, plain.length);
 }
 
 void armor_seal(void *packet, const void *key, bool encrypt, const void *aes) {
 	shortcut_sealing(packet, encrypt, aes);
-	note_question(packet);
-	if (encrypt && usable(packet, aes)) armor_seal_bytes(aes, packet, core_packet_length(packet));
-	else if (core_seal) core_seal(packet, key, encrypt, aes);
+	if (asked_may_be(packet, core_packet_length(packet))) seal_question(packet, key, encrypt, aes);
+	else seal(packet, key, encrypt, aes);
+}
+
+void armor_leaves_unsealed(const void *packet, unsigned int length) {
+	struct core_packet plain;
+	if (asked_unsealed(packet, length) && plain_of(&plain, packet, length)) asked_sending(plain.bytes, plain.length);
 }
 
 bool armor_open(void *packet, const void *aes, bool *good) {

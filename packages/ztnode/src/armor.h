@@ -12,6 +12,9 @@
 /* Packet::armor, exported under its name. */
 void armor_seal(void *packet, const void *key, bool encrypt, const void *aes) __asm__(CORE_ARMOR);
 
+/* A packet of ours as it leaves: of those without a MAC, as by a trusted path, armor_seal does not know. */
+void armor_leaves_unsealed(const void *packet, unsigned int length);
+
 /* Whether this packet with these keys is for siv.h; then *good is what Packet::dearmor would return. */
 bool armor_open(void *packet, const void *aes, bool *good);
 

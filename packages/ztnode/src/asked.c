@@ -34,10 +34,9 @@ void asked_sending(const unsigned char *packet, unsigned int length) {
 	                      memory_order_release);
 }
 
-void asked_unsealed(const void *packet, unsigned int length) {
-	const unsigned char *bytes = packet;
-	if (length >= LEAST && bytes[SOURCE] != FRAGMENT && (bytes[FLAGS] & CIPHER_MASK) == UNSEALED)
-		asked_sending(bytes, length);
+bool asked_unsealed(const unsigned char *packet, unsigned int length) {
+	return length >= LEAST && packet[SOURCE] != FRAGMENT && (packet[FLAGS] & CIPHER_MASK) == UNSEALED &&
+	       asked_may_be(packet, length);
 }
 
 bool asked_of(uint64_t node, unsigned int verb, uint32_t number, uint64_t network) {

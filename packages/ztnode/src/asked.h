@@ -10,12 +10,12 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* A packet of ours, neither encrypted nor compressed. Any thread. */
+/* A packet of ours, neither encrypted nor compressed, with the number that it leaves with. Any thread. */
 void asked_sending(const unsigned char *packet, unsigned int length);
-/* The same of a packet as it leaves, if it has no MAC, as by a trusted path. */
-void asked_unsealed(const void *packet, unsigned int length);
-/* Whether a packet may be such a question, whose content matters then. */
+/* Whether a packet that is not encrypted may be such a question, whose content matters then. */
 bool asked_may_be(const unsigned char *packet, unsigned int length);
+/* The same of a packet as it leaves; false where it has a MAC. */
+bool asked_unsealed(const unsigned char *packet, unsigned int length);
 /* Whether `node` was sent a packet of that verb and network, with a number whose upper half is `number`, among the last
  * thousands. */
 bool asked_of(uint64_t node, unsigned int verb, uint32_t number, uint64_t network);

@@ -1,6 +1,6 @@
 #include "callbacks.h"
 
-#include "asked.h"
+#include "armor.h"
 #include "introduce.h"
 #include "send.h"
 #include "shortcut.h"
@@ -33,7 +33,7 @@ static int on_state_get(core_node *core, void *user, void *thread, int type, con
 static int on_wire_send(core_node *core, void *user, void *thread, int64_t socket, const struct sockaddr_storage *to,
                         const void *data, unsigned int length, unsigned int ttl) {
 	(void)core, (void)thread, (void)ttl;
-	asked_unsealed(data, length);
+	armor_leaves_unsealed(data, length);
 	introduce_redirect(length, &socket, &to);
 	struct underlay *underlay = ((struct core_host *)user)->underlay;
 	if (!send_packet(underlay, socket, to, data, length)) return -1;

@@ -41,13 +41,17 @@ enum {
 #define GROUPS_PER_S 40.0
 #define GROUPS_BURST 4096.0
 enum { HEADER = 28, GROUP = 18 };
+/* And how often it may ask for members: a node asks again for each frame to a group of which it knows none, and copies of a
+ * question come without it. So they leave its groups what these have. */
+#define QUESTIONS_PER_S 40.0
+#define QUESTIONS_BURST 4096.0
 /* Each has us send two packets to where it says. Who relays introduces two nodes twice a minute, by up to six of them. */
 #define MEETINGS_PER_S 4.0
 #define MEETINGS_BURST 128.0
 #define NODES 2048 /* twice as many as a link has remotes */
 static struct budget {
 	uint64_t node;
-	struct bucket groups, answers, meetings;
+	struct bucket groups, questions, answers, meetings;
 	int64_t filled;
 } budgets[2][NODES];
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -63,8 +67,9 @@ static struct budget *budget_of(struct budget *table, uint64_t node, int64_t now
 		if (!budget->node) break;
 	}
 	const struct bucket groups = {GROUPS_PER_S, GROUPS_BURST, GROUPS_BURST},
+						questions = {QUESTIONS_PER_S, QUESTIONS_BURST, QUESTIONS_BURST},
 						meetings = {MEETINGS_PER_S, MEETINGS_BURST, MEETINGS_BURST};
-	*oldest = (struct budget){node, groups, groups, meetings, now};
+	*oldest = (struct budget){node, groups, questions, groups, meetings, now};
 	return oldest;
 }
 
@@ -72,12 +77,14 @@ bool verbs_in_budget(const unsigned char *packet, unsigned int length, enum verb
 	pthread_mutex_lock(&lock);
 	struct budget *budget = budget_of(budgets[sealed], number_at(packet + SOURCE, 5), now);
 	double seconds = (double)(now - budget->filled) / 1000;
-	bucket_fill(&budget->groups, seconds), bucket_fill(&budget->answers, seconds), bucket_fill(&budget->meetings, seconds);
+	bucket_fill(&budget->groups, seconds), bucket_fill(&budget->questions, seconds);
+	bucket_fill(&budget->answers, seconds), bucket_fill(&budget->meetings, seconds);
 	budget->filled = now;
 	unsigned int groups = 1 + (length - HEADER) / GROUP;
-	bool left = what == VERBS_MEMBERS  ? bucket_take_some(&budget->groups, groups)
-	            : what == VERBS_ANSWER ? bucket_take_some(&budget->answers, groups)
-	                                   : bucket_take(&budget->meetings);
+	bool left = what == VERBS_MEMBERS    ? bucket_take_some(&budget->groups, groups)
+	            : what == VERBS_ANSWER   ? bucket_take_some(&budget->answers, groups)
+	            : what == VERBS_QUESTION ? bucket_take(&budget->questions)
+	                                     : bucket_take(&budget->meetings);
 	pthread_mutex_unlock(&lock);
 	return left;
 }
@@ -137,7 +144,8 @@ enum verbs verbs_of(const unsigned char *packet, unsigned int length, bool close
 	/* The core knows what it has sent by half of the packet's number, and its list of them begins as zeros. */
 	if (answer && length >= ANSWER_LEAST && number_at(packet + IN_RE_ID, 4) == 0) return VERBS_REFUSED;
 	if (closed && !(OF_REMOTES & BIT(verb))) return VERBS_REFUSED;
-	if (verb == VERB_MULTICAST_LIKE || verb == VERB_MULTICAST_GATHER) return VERBS_MEMBERS;
+	if (verb == VERB_MULTICAST_LIKE) return VERBS_MEMBERS;
+	if (verb == VERB_MULTICAST_GATHER) return VERBS_QUESTION;
 	if (verb == VERB_RENDEZVOUS) return closed ? VERBS_MEETING : VERBS_PASS;
 	if (verb != VERB_OK || length < ANSWER_LEAST) return VERBS_PASS;
 	unsigned int asked = packet[IN_RE_VERB];

@@ -20,7 +20,7 @@ bool verbs_compressed(const unsigned char *packet, unsigned int length);
 /* What may become of a packet whose MAC is right, and which is neither encrypted nor compressed any more. `closed`: there
  * are no nodes but the configured remotes. One that says which groups its sender is in or asks for members, that answers
  * such a question, or says where another node is, needs verbs_in_budget too. */
-enum verbs { VERBS_REFUSED, VERBS_PASS, VERBS_MEMBERS, VERBS_ANSWER, VERBS_MEETING };
+enum verbs { VERBS_REFUSED, VERBS_PASS, VERBS_MEMBERS, VERBS_QUESTION, VERBS_ANSWER, VERBS_MEETING };
 enum verbs verbs_of(const unsigned char *packet, unsigned int length, bool closed);
 /* Whether its sender has not done such a thing too often; `now` in milliseconds, of a clock that is never set. What came by
  * a trusted path, without a MAC, is counted by itself. Any thread. */

@@ -1,9 +1,11 @@
 /* Packets that the core seals are opened, and those sealed here are the core's to the last byte, with each version that
  * this CPU has; what the core refuses is refused, and left as the core leaves it. */
 #include "armor.h"
+#include "asked.h"
 #include "core.h"
 #include "decode.h"
 #include "siv.h"
+#include "util.h"
 #include "verbs.h"
 
 #include <assert.h>
@@ -14,6 +16,7 @@
 
 enum { ROUNDS = 3000, FLAGS = 18, CIPHER = 0x38, AES = 0x18, SHORTEST = 28 };
 void core_init(struct siv_key *key, const unsigned char bytes[32]) __asm__("_ZN8ZeroTier3AES12p_init_aesniEPKh");
+bool core_compress(struct core_packet *packet) __asm__("_ZN8ZeroTier6Packet8compressEv");
 static void (*core_seal)(struct core_packet *, const void *, bool, const struct siv_key *);
 static bool (*core_open)(struct core_packet *, const void *, const struct siv_key *);
 
@@ -58,6 +61,24 @@ static void check_packet(const struct core_packet *packet, const unsigned char k
 	assert(open_both(&changed, key, keys) == (changed.length == own.length));
 }
 
+/* Answers name a question by the number that it has on the wire, with AES another than before. */
+static void check_question(const unsigned char key[32], const struct siv_key *keys, bool compressed) {
+	enum { DESTINATION = 8, NUMBER = 4, VERB = 27, GATHER = 0x0d, LENGTH = 300 };
+	static struct core_packet packet;
+	memset(&packet, 0, sizeof packet);
+	fill(packet.bytes, FLAGS);
+	packet.bytes[VERB] = GATHER;
+	fill(packet.bytes + VERB + 1, 8);
+	packet.length = LENGTH;
+	uint64_t node = number_at(packet.bytes + DESTINATION, 5), network = number_at(packet.bytes + VERB + 1, 8);
+	uint32_t before = (uint32_t)number_at(packet.bytes, NUMBER);
+	if (compressed) assert(core_compress(&packet) && packet.length < LENGTH);
+	armor_seal(&packet, key, true, keys);
+	uint32_t number = (uint32_t)number_at(packet.bytes, NUMBER);
+	assert((number == before) == !keys);
+	assert(asked_of(node, GATHER, number, network) && asked_of(node, GATHER, before, network) == !keys);
+}
+
 int main(void) {
 	static struct core_packet packet;
 	struct siv_key keys[2];
@@ -88,6 +109,7 @@ int main(void) {
 			packet.bytes[FLAGS] &= 0xc0;
 			check_packet(&packet, key, keys, true);
 			if (round % 8 == 0) check_packet(&packet, key, NULL, round % 16 == 0); /* the old suite */
+			check_question(key, round % 4 ? keys : NULL, round % 2);
 		}
 		puts(names[version]);
 	}

@@ -30,7 +30,7 @@ static enum verbs of(unsigned char verb, unsigned char asked, bool closed) {
 
 static void test_what_remotes_may(void) {
 	for (unsigned char verb = 0; verb < 32; verb++) {
-		enum verbs expected = verb == LIKE || verb == GATHER ? VERBS_MEMBERS : VERBS_PASS;
+		enum verbs expected = verb == LIKE ? VERBS_MEMBERS : verb == GATHER ? VERBS_QUESTION : VERBS_PASS;
 		assert(of(verb, 0x01, false) == expected);
 		assert(of(verb | COMPRESSED, 0x01, false) == expected);
 	}
@@ -40,7 +40,7 @@ static void test_what_remotes_may(void) {
 		assert(of(refused[i] | COMPRESSED, 1, true) == VERBS_REFUSED);
 	}
 	assert(of(FRAME, 0, true) == VERBS_PASS && of(FRAME | COMPRESSED, 0, true) == VERBS_PASS);
-	assert(of(LIKE, 0, true) == VERBS_MEMBERS && of(GATHER, 0, true) == VERBS_MEMBERS);
+	assert(of(LIKE, 0, true) == VERBS_MEMBERS && of(GATHER, 0, true) == VERBS_QUESTION);
 	assert(of(RENDEZVOUS, 0, true) == VERBS_MEETING && of(RENDEZVOUS, 0, false) == VERBS_PASS);
 }
 
@@ -96,6 +96,13 @@ static void test_groups(void) {
 	unsigned int second = taken_of(NODE, VERBS_MEMBERS, ONE, true, 2000);
 	assert(second >= 10 && second <= 100);
 	assert(taken_of(NODE, VERBS_MEMBERS, ONE, true, 2000 + 600000) == burst);
+}
+
+/* However often a node asks for members, the groups that it is in are heard. */
+static void test_questions(void) {
+	unsigned int burst = taken_of(NODE, VERBS_QUESTION, ONE, true, 4000000);
+	assert(burst >= 2000 && burst <= 10000 && taken_of(NODE, VERBS_QUESTION, FULL, true, 4001000) >= 10);
+	assert(taken_of(NODE, VERBS_MEMBERS, ONE, true, 4001000) > 1000);
 }
 
 static void test_meetings(void) {
@@ -188,15 +195,17 @@ static void test_who_may_name(void) {
 	answer[44] = 1;
 	assert(verbs_of(answer, sizeof answer, false) == VERBS_REFUSED);
 	/* by a trusted path, as it leaves; not what is encrypted, and no fragment */
-	unsigned char unsealed[LENGTH] = {[3] = 20, [18] = 0x10, [VERB] = GATHER};
-	put_node(unsealed + 8, REMOTE);
-	for (unsigned int length = 0; length < 36; length++) asked_unsealed(unsealed, length);
-	assert(told_by(REMOTE, GATHER, 20) == VERBS_REFUSED);
-	unsealed[18] = 0x18, asked_unsealed(unsealed, sizeof unsealed);
-	unsealed[18] = 0x10, unsealed[13] = 0xff, asked_unsealed(unsealed, sizeof unsealed);
-	assert(told_by(REMOTE, GATHER, 20) == VERBS_REFUSED);
-	unsealed[13] = 0, asked_unsealed(unsealed, sizeof unsealed);
-	assert(told_by(REMOTE, GATHER, 20) == VERBS_ANSWER);
+	unsigned char unsealed[LENGTH] = {[18] = 0x10, [VERB] = GATHER};
+	for (unsigned int length = 0; length < 36; length++) assert(!asked_unsealed(unsealed, length));
+	assert(asked_unsealed(unsealed, sizeof unsealed));
+	unsealed[VERB] = FRAME;
+	assert(!asked_unsealed(unsealed, sizeof unsealed));
+	unsealed[VERB] = GATHER | 0x80, unsealed[18] = 0x18;
+	assert(!asked_unsealed(unsealed, sizeof unsealed));
+	unsealed[18] = 0x10, unsealed[13] = 0xff;
+	assert(!asked_unsealed(unsealed, sizeof unsealed));
+	unsealed[13] = 0;
+	assert(asked_unsealed(unsealed, sizeof unsealed));
 	/* the same place in the table */
 	unsigned char other[LENGTH] = {[2] = 0x10, [3] = 7, [VERB] = GATHER};
 	put_node(other + 8, REMOTE);
@@ -210,6 +219,7 @@ int main(void) {
 	test_who_may_be_named();
 	test_who_may_name();
 	test_groups();
+	test_questions();
 	test_meetings();
 	test_one_kind_leaves_the_others_theirs();
 	test_many_nodes();
