@@ -194,6 +194,7 @@ static void look_at(struct contact *contact, const struct settings *settings, co
 	if (path) {
 		seen.sent = (int64_t)path->last_send;
 		seen.received = (int64_t)path->last_receive;
+		seen.latency = peer->latency;
 		seen.gone = !underlay_has(contact->underlay, path->socket);
 		seen.astray = guard_closed(contact->guard) && is_astray(settings, peer->address, &path->address);
 		known->places[0] = path->address;

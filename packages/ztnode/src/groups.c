@@ -4,6 +4,7 @@
 static bool is_of_link(uint64_t mac) { return mac >> 8 == 0x01005e0000 || mac >> 8 == 0x3333000000; }
 
 void groups_begin(struct groups *groups) {
+	groups->fresh = 0;
 	for (size_t i = 0; i < groups->count; i++) groups->list[i].seen = false;
 }
 
@@ -19,6 +20,7 @@ enum groups_answer groups_add(struct groups *groups, uint64_t mac, uint32_t adi,
 		return GROUPS_KNOWN;
 	}
 	if (groups->count == GROUPS_MOST || (other && groups->others >= GROUPS_OTHERS_MOST)) return GROUPS_FULL;
+	if (other && groups->fresh++ >= GROUPS_AT_ONCE) return GROUPS_LATER;
 	groups->list[groups->count++] = (struct group){mac, adi, true, other};
 	groups->others += other;
 	return GROUPS_FRESH;

@@ -163,16 +163,17 @@ void network_look_at_groups(struct network *network) {
 	}
 	freeifaddrs(all);
 	FILE *file = fopen("/proc/net/dev_mcast", "re");
-	unsigned int lines = 0;
-	while (file && lines < GROUPS_LOOKED_AT && fgets(line, sizeof line, file)) {
+	unsigned int lines = 0, all_lines = 0;
+	while (file && lines < GROUPS_LOOKED_AT && all_lines < GROUPS_READ && fgets(line, sizeof line, file)) {
 		uint64_t value;
+		all_lines++;
 		if (sscanf(line, "%*d %15s %*d %*d %15s", device, mac) != 2 || strcmp(device, tap_name(tap)) != 0) continue;
 		lines++;
 		if (strlen(mac) == 12 && parse_hex(mac, 12, &value)) add_group(network, value, 0, false);
 	}
 	if (file) fclose(file);
-	struct group gone;
-	while (groups_drop(&network->groups, &gone))
+	struct group gone; /* those that were not read are not gone */
+	while (all_lines < GROUPS_READ && groups_drop(&network->groups, &gone))
 		ZT_Node_multicastUnsubscribe(network->host->core, network->nwid, gone.mac, gone.adi);
 }
 

@@ -22,6 +22,11 @@ static int give_up(struct watch *watch, int64_t now) {
 	return RECOVERY_RESET | search(watch, now);
 }
 
+static int64_t time_for_an_answer(const struct preferred_path *path) {
+	int64_t needed = RECOVERY_WORK + path->latency * 3 / 2;
+	return needed < RECOVERY_ANSWER ? RECOVERY_ANSWER : needed > RECOVERY_PATIENCE ? RECOVERY_PATIENCE : needed;
+}
+
 int recovery_look(struct watch *watch, const struct preferred_path *path, bool configured, bool hinted, int64_t now) {
 	if (hinted) watch->hinted = now;
 	if (!path->found) return look_for_it(watch, configured, now);
@@ -33,7 +38,7 @@ int recovery_look(struct watch *watch, const struct preferred_path *path, bool c
 	}
 	if (!watch->waiting && path->sent > path->received) watch->waiting = now;
 	if (watch->asked) {
-		if (now - watch->asked >= RECOVERY_ANSWER) return give_up(watch, now);
+		if (now - watch->asked >= time_for_an_answer(path)) return give_up(watch, now);
 		if (now - watch->asked_last < RECOVERY_AGAIN) return 0;
 		watch->asked_last = now;
 		return RECOVERY_ASK;

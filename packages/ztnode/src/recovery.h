@@ -15,8 +15,10 @@
 #define RECOVERY_HINT 2000
 #define RECOVERY_IDLE 5000  /* a configured peer that says nothing is asked so often; it keeps NATs open too */
 #define RECOVERY_AGAIN 300  /* between two questions */
-#define RECOVERY_ANSWER 600 /* time for an answer */
-#define RECOVERY_EAGER 500  /* between two searches at first … */
+#define RECOVERY_ANSWER 600 /* time for an answer, and more on a long way: one and a half times its latency, and … */
+#define RECOVERY_WORK 200
+#define RECOVERY_PATIENCE 3000 /* but no more: a queue may have made it so long */
+#define RECOVERY_EAGER 500     /* between two searches at first … */
 #define RECOVERY_EAGER_FOR 10000
 #define RECOVERY_STEADY 2000 /* … and later */
 #define RECOVERY_ASTRAY 5000 /* the same while another path serves than those that are configured */
@@ -27,6 +29,7 @@ struct preferred_path {
 	bool gone;   /* the socket that it belongs to is closed */
 	bool astray; /* it leads elsewhere than to where the peer is configured to be */
 	int64_t sent, received;
+	int latency; /* of the peer, -1 when unknown */
 };
 
 /* What is kept of a peer between two looks; all zero at first. */

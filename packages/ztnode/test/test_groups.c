@@ -8,12 +8,20 @@ static struct groups groups;
 
 static const uint64_t broadcast = 0xffffffffffff;
 
-/* What a user has joined: one group more than there is room for. */
+static void look_at(uint64_t count) {
+	groups_begin(&groups);
+	for (uint64_t i = 0; i < count; i++) groups_add(&groups, 0x01005e010000 + i, 0, false);
+}
+
+/* What a user has joined: one group more than there is room for; as many looks as that takes. */
 static void join_all(void) {
-	for (uint64_t i = 0; i <= GROUPS_OTHERS_MOST; i++) {
-		enum groups_answer answer = groups_add(&groups, 0x01005e010000 + i, 0, false);
-		assert(answer == (i < GROUPS_OTHERS_MOST ? GROUPS_FRESH : GROUPS_FULL));
+	for (int look = 1; look <= GROUPS_OTHERS_MOST / GROUPS_AT_ONCE; look++) {
+		look_at(GROUPS_OTHERS_MOST + 1);
+		assert(groups.others == (size_t)(look * GROUPS_AT_ONCE));
 	}
+	look_at(GROUPS_OTHERS_MOST);
+	assert(groups.others == GROUPS_OTHERS_MOST);
+	assert(groups_add(&groups, 0x01005e010000 + GROUPS_OTHERS_MOST, 0, false) == GROUPS_FULL);
 }
 
 static void groups_of_users_take_no_room_from_the_router(void) {

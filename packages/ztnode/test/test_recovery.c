@@ -31,6 +31,19 @@ static void a_silent_path_is_asked_twice_and_given_up(void) {
 	assert(recovery_look(&watch, &path, false, false, START + 1600) == (RECOVERY_RESET | RECOVERY_SEARCH));
 }
 
+/* By a satellite an answer takes 700 ms, and a path that is just slow is not given up. */
+static void a_long_way_has_more_time(void) {
+	static const struct {
+		int latency;
+		int64_t given_up;
+	} ways[] = {{-1, 1600}, {0, 1600}, {250, 1600}, {700, 2250}, {0xffff, 4000}};
+	for (unsigned int i = 0; i < sizeof ways / sizeof *ways; i++) {
+		struct watch watch = {.node = 1};
+		struct preferred_path path = {.found = true, .sent = START, .received = START - 10, .latency = ways[i].latency};
+		assert(first(&watch, path, false, START, START + 9000, RECOVERY_RESET) == ways[i].given_up);
+	}
+}
+
 static void an_answer_ends_the_doubt(void) {
 	struct watch watch = {.node = 1};
 	struct preferred_path path = {.found = true, .sent = START, .received = START - 10};
@@ -99,6 +112,7 @@ static void configured_addresses_are_tried_while_another_serves(void) {
 int main(void) {
 	a_path_that_answers_is_left_alone();
 	a_silent_path_is_asked_twice_and_given_up();
+	a_long_way_has_more_time();
 	an_answer_ends_the_doubt();
 	silence_alone_is_no_doubt_where_nothing_was_sent();
 	another_address_makes_the_doubt_come_sooner();
