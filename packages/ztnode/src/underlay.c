@@ -1,6 +1,7 @@
 #include "underlay.h"
 
 #include "offloads.h"
+#include "util.h"
 
 #include <errno.h>
 #include <ifaddrs.h>
@@ -33,6 +34,7 @@ struct underlay {
 	int *retired; /* sockets that the receiving thread closes: it may be about to read them */
 	size_t retired_count;
 	int64_t next_id;
+	bool told_full;
 	atomic_bool changed;
 	_Atomic uint64_t refused;
 };
@@ -117,12 +119,19 @@ static int open_socket(const struct binding *binding, unsigned int offloads) {
 	return fd;
 }
 
+/* Known on a link or this host alone; the device of a VRF has 127.0.0.1 and ::1 and is no loopback by its flags. */
+static bool is_of_link(const struct sockaddr_storage *address) {
+	if (address->ss_family == AF_INET)
+		return ntohl(((const struct sockaddr_in *)address)->sin_addr.s_addr) >> 24 == IN_LOOPBACKNET;
+	const struct in6_addr *own = &((const struct sockaddr_in6 *)address)->sin6_addr;
+	return IN6_IS_ADDR_LINKLOCAL(own) || IN6_IS_ADDR_LOOPBACK(own);
+}
+
 static bool wanted(const struct settings *settings, const struct ifaddrs *entry, const char *device,
                    const struct sockaddr_storage *address) {
 	if (!(entry->ifa_flags & IFF_UP) || entry->ifa_flags & IFF_LOOPBACK) return false;
 	if (interface_excluded(settings, device) || address_excluded(settings, address)) return false;
-	if (address->ss_family == AF_INET6 && IN6_IS_ADDR_LINKLOCAL(&((const struct sockaddr_in6 *)address)->sin6_addr))
-		return false;
+	if (is_of_link(address)) return false;
 	for (size_t i = 0; i < settings->bind_count; i++)
 		if (same_address(&settings->binds[i], address)) return true;
 	return settings->bind_count == 0;
@@ -139,7 +148,13 @@ static bool bind_one(struct underlay *underlay, const char *device, const struct
 			return false;
 		}
 	}
-	if (underlay->count == UNDERLAY_SOCKETS) return false;
+	if (underlay->count == UNDERLAY_SOCKETS) {
+		if (!underlay->told_full)
+			say("this router has more than %d addresses, and those on %s are not used; choose a device or addresses",
+			    UNDERLAY_SOCKETS, device);
+		underlay->told_full = true;
+		return false;
+	}
 	struct binding *fresh = &underlay->bindings[underlay->count];
 	*fresh = (struct binding){.address = *address, .index = index};
 	snprintf(fresh->device, sizeof fresh->device, "%s", device);

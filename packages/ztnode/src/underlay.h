@@ -12,7 +12,7 @@
 #include <stdint.h>
 #include <sys/socket.h>
 
-#define UNDERLAY_SOCKETS 64
+#define UNDERLAY_SOCKETS 256 /* a router with 80 VLANs has three addresses on each */
 
 struct underlay;
 
