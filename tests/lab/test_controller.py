@@ -119,7 +119,12 @@ def test_from_no_root_to_traffic_and_on_without_the_controller(two: list[Router]
 
 
 def test_one_instance_on_two_networks(two: list[Router], made: Controller) -> None:
-    """The further network has a device of its own, with the address that is configured for it."""
+    """The further network has a device of its own, with the address that is configured for it.
+
+    New devices get no link-local address by themselves, as on VyOS, and hosts behind the router are forwarded by IPv6 all the same.
+    """
+    r1, r2 = two
+    host = "2001:db8:99::1"
     first, second = (f"{made.address}00000{n}" for n in (2, 3))
     further = f"zt0n{second[-8:]}"
     made.start()
@@ -131,7 +136,10 @@ def test_one_instance_on_two_networks(two: list[Router], made: Controller) -> No
             "instances 1", f"network-id {first}", f"network-id {second}", f"planet {planet_text(made)}", f"engine {Path(ENGINE).name}",
             f"network {first} address 10.147.17.{router.number}/24", f"network {second} address 10.20.0.{router.number}/24",
         ]  # fmt: skip
+        lines.append(f"network {first} address 2001:db8:17::{router.number}/64")
+        router.run(["sysctl", "-qw", "net.ipv6.conf.default.addr_gen_mode=1"])
         router.must_configure("\n".join(["delete interfaces zerotier zt0", *(f"{base} {line}" for line in lines)]))
+    r1.run(["ip", "address", "add", f"{host}/128", "dev", "lo"])
     for router in two:
 
         def waiting(r: Router = router) -> list[dict[str, Any]]:
@@ -141,7 +149,9 @@ def test_one_instance_on_two_networks(two: list[Router], made: Controller) -> No
         for entry in router.wait(waiting, timeout=40, what="two networks that wait for authorization"):
             for node in entry["nodes"]:
                 made.authorize(entry["network"], node)
-    r1 = two[0]
+    r2.run(["ip", "route", "add", host, "via", "2001:db8:17::1"])
+    forwarded = ["ping", "-c1", "-W1", "-I", host, "2001:db8:17::2"]  # neither router has sent anything by IPv6 yet
+    r1.wait(lambda: r1.run(forwarded, check=False).returncode == 0, timeout=40, what="an answer to a host behind R1")
     for device, address in (("zt0p1", "10.147.17.2"), (further, "10.20.0.2")):
         ping = ["ping", "-c1", "-W1", "-I", device, address]
         r1.wait(lambda p=ping: r1.run(p, check=False).returncode == 0, timeout=40, what=f"an answer of {address} over {device}")
@@ -150,3 +160,6 @@ def test_one_instance_on_two_networks(two: list[Router], made: Controller) -> No
     assert [(n["device"], n["network_state"]) for n in entry["instances"][0]["further_networks"]] == [(further, "up")]
     r1.must_configure(f"delete interfaces zerotier zt0 network {second}\ndelete interfaces zerotier zt0 network-id {second}")
     r1.wait(lambda: r1.run(["ip", "link", "show", further], check=False).returncode != 0, what=f"{further} is gone")
+    r1.run(["ip", "address", "del", f"{host}/128", "dev", "lo"])
+    for router in two:
+        router.run(["sysctl", "-qw", "net.ipv6.conf.default.addr_gen_mode=0"])

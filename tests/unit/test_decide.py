@@ -156,3 +156,12 @@ def test_an_uplink_takes_packets_from_everywhere() -> None:
     made = decide(seen(plans=[kept], have=have, gateways={("eth1", 4): "203.0.113.254"}, rp_filters={"all": "1", "eth1": "1"}))
     assert made.settings["net/ipv4/conf/eth1/rp_filter"] == "2"
     assert made.want.sysctls["net/ipv4/conf/zt0p1/rp_filter"] == "2"
+
+
+def test_a_next_hop_that_the_kernel_refuses_is_not_waited_for() -> None:
+    """At boot: the group comes with the others, and without the pause for those that are late."""
+    have = settle(KernelState(links=all_taps()), plans=())
+    taps = settle(KernelState(links=all_taps()))
+    bare = replace(have, addresses=taps.addresses, neighbours=taps.neighbours)
+    made = decide(seen(have=bare, refused={MEMBERS[3]}, verdicts={**UP, MEMBERS[3]: PathState.UP}))
+    assert not made.waiting_since and GROUP in made.want.groups and made.want.groups[GROUP].members == MEMBERS[:3]

@@ -282,6 +282,11 @@ def test_rp_filter_is_loosened_only_where_the_router_has_it() -> None:
     assert member_sysctls("zt0p1", "1")["net/ipv4/conf/zt0p1/rp_filter"] == "2"
 
 
+def test_a_member_has_a_link_local_address_unless_it_is_the_port_of_a_bridge() -> None:
+    mode = "net/ipv6/conf/zt0p1/addr_gen_mode"
+    assert member_sysctls("zt0p1", "0")[mode] == "0" and mode not in member_sysctls("zt0p1", "0", bridged=True)
+
+
 # -- settings of the whole router
 
 

@@ -71,13 +71,16 @@ class Share:
 _EQUAL = Share({})
 
 
-def member_sysctls(device: str, rp_filter_all: str) -> dict[str, str]:
+def member_sysctls(device: str, rp_filter_all: str, bridged: bool = False) -> dict[str, str]:
     """Settings of a TAP: it answers only for itself and takes what asymmetric ECMP brings back.
 
     The kernel applies the stricter of ``all`` and the device's ``rp_filter``, so where ``all`` is on, loose
-    mode (2) is the only way out.
+    mode (2) is the only way out. VyOS gives new devices no link-local address (``addr_gen_mode`` 1 by default,
+    vyos-1x ``31-vyos-addr_gen_mode.conf``), and without one a router cannot ask for the neighbours of what it forwards.
+    The port of a bridge needs none.
     """
     return {
+        **({} if bridged else {f"net/ipv6/conf/{device}/addr_gen_mode": "0"}),
         f"net/ipv4/conf/{device}/arp_ignore": "1",
         f"net/ipv4/conf/{device}/arp_announce": "2",
         f"net/ipv4/conf/{device}/rp_filter": "2" if rp_filter_all != "0" else "0",
@@ -152,7 +155,7 @@ def _bundle(want: Desired, plan: Plan, observed: KernelState, rp_filter_all: str
             device, True, _mtu(plan, network, link), _bridge(want, plan, network, observed) or vrf[0]
         )
         want.addresses |= {Address(link.index, a) for a in (*transit, *network.addresses)}
-        want.sysctls |= member_sysctls(device, rp_filter_all)
+        want.sysctls |= member_sysctls(device, rp_filter_all, bridged=network.bridge is not None)
         if network.allow_managed:
             want.managed.add(link.index)
     for path in plan.paths:
@@ -227,7 +230,8 @@ def _paths(
     for group in plan.groups:
         number = group_id(group, resilient, observed)
         members = tuple(m for m in group.members if m in want.carrying)
-        complete = len(members) == len(group.members)
+        # One that the kernel refuses is not waited for: it may do so for good.
+        complete = len(members) == sum(member not in refused for member in group.members)
         if not members and plan.keep_routes:
             members = tuple(m for m in group.members if m in want.ready)
         # One that is only changed, and goes on carrying traffic, is better than none.
