@@ -605,3 +605,72 @@ def test_drops_are_those_of_the_port() -> None:
     text = head + line.format(port=9993, drops=4) + line.format(port=9994, drops=0)
     assert socket_drops([text, head + line.format(port=9993, drops=3)]) == {9993: 7, 9994: 0}
     assert socket_drops(["", "nonsense"]) == {}
+
+
+def test_paths_that_bring_no_probe_back_are_taken_for_equal() -> None:
+    found = bases({1: 1e9, 2: 5e8}, {1: 0.001}, {1: 1.0, 2: 1.0})
+    assert found[1] == found[2] > 0 and apportion(found, 128) == {1: 64, 2: 64}
+
+
+def test_the_clocks_of_two_routers_drift_and_nothing_waits_less_than_not_at_all() -> None:
+    delay = Delay()
+    for n in range(5):
+        delay.came(n / 5, n / 5 + 0.012)
+    for left in (400.0, 800.0):
+        delay.came(left, left + 0.012 + left * 30e-6)
+        assert delay.least >= 0.0 and delay.mean >= 0.0
+
+
+def test_a_wait_that_stays_when_much_less_is_sent_is_no_queue() -> None:
+    """The way has become longer: the same wait, whatever goes over it."""
+    line = Line(capacity=None)
+    sent, pressures = 1e7, []
+    for _ in range(120):
+        pressures.append(line.window(sent, line.queue(0.007)))
+        if pressures[-1] == 1.0:
+            sent *= 0.9  # what the balancer takes away
+    assert pressures[0] == 1.0 and pressures[-1] == 0.0 and sent > 3e6
+    assert line.capacity is None and line.lasting == pytest.approx(0.007)
+    assert line.window(2e7, line.queue(0.007 + QUEUE)) == 1.0, "a queue on the longer way"
+    assert line.queue(0.001) == 0.0 and line.window(2e7, line.queue(0.001 + QUEUE)) == 1.0, "the short way is back"
+
+
+def test_a_queue_that_ends_with_the_traffic_says_what_the_line_carries() -> None:
+    line = Line()
+    for sent in (1e7, 1e7, 4e6):
+        assert line.window(sent, line.queue(0.03)) == 1.0
+    assert line.window(4e6, line.queue(0.0)) < 0.6 and (line.capacity or 0) > 8e6 and line.lasting == 0.0
+
+
+def test_others_that_fill_a_line_are_not_tried_again_and_again() -> None:
+    line, full = Line(), 0
+    for n in range(240):
+        full += line.window(1e7 if n % 10 < 5 else 4e6, line.queue(0.01 if line.lasting == 0.0 else line.lasting + 0.01)) == 1.0
+    assert full > 220
+
+
+@dataclass
+class Waiting(World):
+    """Paths that wait so many seconds."""
+
+    waits: tuple[float, ...] = (0.0, 0.0, 0.0, 0.0)
+
+    def wait(self, path: int) -> float:
+        return self.waits[PATHS.index(path)]
+
+
+def test_a_path_that_is_down_does_not_make_lines_of_busy_routers() -> None:
+    world = Waiting({n: 0.01 for n in range(40)}, waits=(0.0, 0.008, 0.009, 0.008))
+    world.weights.standing({GROUP.group_id: NextHopGroup(GROUP.group_id, PATHS[1:], 128, 10)})
+    for _ in range(3):
+        world.now = max(world.now, world.weights.wake or 0.0)
+        world.weights.work(world.now)
+    group = world.weights._groups[GROUP.group_id]
+    assert {group.beyond[path][-1] for path in PATHS[1:]} == {0.0}
+
+
+def test_an_instance_that_lets_packets_fall_is_full_and_told_with_what_it_works() -> None:
+    world = World({})
+    unit = PLAN.instances[0].unit
+    world.weights._instances[unit].loads.extend([Load(0.1, 1e8, 5, 1e8), Load(0.3, 1e8, 0, 1e8)])
+    assert world.weights.use(unit) == pytest.approx(0.2) and world.weights.pressure(unit) == pytest.approx(0.65)

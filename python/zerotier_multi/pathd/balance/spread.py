@@ -49,6 +49,8 @@ _QUIET = 0.2  # part of its use in which an instance of no such use may have wai
 _SMOOTH = 0.2
 _DOUBT = 0.99  # of the trust in what a line is thought to carry, per second in which it carries that without a queue
 _FADE = 0.999  # of what a line has carried, per second
+_IN_VAIN = 3  # windows with half the traffic or less after which what is still waited is no queue of ours
+_REST = 300  # windows until that may be so again: where others fill the line, flows would come and go all the time
 _OVERRATED = 2.0  # times the use that it has, in which an instance would do its work by what it is thought to carry
 _DOUBTED, _LEAST_TRUST = 0.95, 0.01  # of the trust in what such an instance carries, per second
 _A_FLOW = 0.9  # of one, by what it sends: beside two flows, a path that carries probes alone is not one flow short
@@ -133,17 +135,36 @@ class Line:
     capacity: float | None = None
     most: float = 0.0  # that has gone over it
     trust: float = 1.0  # in its capacity
+    lasting: float = 0.0  # seconds that packets wait whatever goes over it: they take a longer way, or others fill it
+    _first: float = 0.0  # what went over it when it became full
+    _before: float | None = None  # its capacity until then
+    _in_vain: int = 0  # windows, one after the other, in which it was full although much less went over it
+    _rest: int = 0  # windows in which a wait is a queue, whatever goes over it
+
+    def queue(self, wait: float) -> float:
+        """Seconds of a wait that are more than :attr:`lasting`, which is never more than packets wait."""
+        self.lasting = min(self.lasting, wait)
+        return wait - self.lasting
 
     def window(self, sent: float, wait: float, common: float = 0.0) -> float:
         """Pressure of one more window, in which ``sent`` bytes per second went out and waited so many seconds.
 
         ``common`` seconds is what they wait on every path to the remote: as much is the work of busy routers at either end.
+        Both are what :meth:`queue` gives. A queue of ours ends when much less goes over the line; what does not is none.
         """
         self.most = max(sent, self.most * _FADE)
+        self._rest = max(0, self._rest - 1)
         if sent >= LEAST and (wait - common >= QUEUE or wait >= DEEP):
-            self.capacity = sent if self.capacity is None else self.capacity + _SMOOTH * (sent - self.capacity)
-            self.trust = 1.0
-            return 1.0
+            if not self._first:
+                self._first, self._before = sent, self.capacity
+            self._in_vain = self._in_vain + 1 if sent < self._first / 2 else 0
+            if self._in_vain < _IN_VAIN or self._rest:
+                self.capacity = sent if self.capacity is None else self.capacity + _SMOOTH * (sent - self.capacity)
+                self.trust = 1.0
+                return 1.0
+            self.lasting += wait
+            self.capacity, self._rest = self._before, _REST
+        self._first, self._in_vain = 0.0, 0
         if self.capacity is None:
             return 0.0
         self.capacity = max(self.capacity, sent)
@@ -175,7 +196,7 @@ def bases(
         rtt, lost = rtts.get(path), losses.get(path) or 0.0
         slow = 1.0 if rtt is None else (quickest + _LATENCY) / (rtt + _LATENCY)
         found[path] = (measured or top) * min(1.0, slow) * (1 - lost) ** 2
-    best = max(found.values(), default=1.0)
+    best = max(found.values(), default=0.0) or 1.0  # 0 where none of them brings a probe back
     return {path: max(value, best / SPREAD) for path, value in found.items()}
 
 

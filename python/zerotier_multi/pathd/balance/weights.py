@@ -148,6 +148,11 @@ class Weights:
     def use(self, unit: str) -> float | None:
         """Share of the time, 0 to 1, in which an instance works; None where it is not measured."""
         instance = self._instances.get(unit)
+        return _mean(load.use for load in instance.loads) if instance and instance.loads else None
+
+    def pressure(self, unit: str) -> float | None:
+        """The same, but 1 while it lets packets fall: what the remotes are told."""
+        instance = self._instances.get(unit)
         return _mean(instance.uses) if instance and instance.uses else None
 
     # -- time
@@ -219,22 +224,27 @@ class Weights:
                 continue
             instance.loads.append(seen)
             instance.capacity.window(seen)
-        for group in self._groups.values():
-            known = self._paths_of(group)
-            waits = {path.nexthop_id: self._paths.wait(path.nexthop_id) for path, _instance in known}
-            common = min(waits.values(), default=0.0)
-            for path, instance in known:
-                number = path.nexthop_id
-                rtt, _loss = self._paths.measures(number)
-                if rtt is not None:
-                    group.rtts.setdefault(number, deque(maxlen=CALM_RTTS)).append(rtt)
-                seen, remote = found.get(instance.plan.unit), self._paths.remote_use(number) or 0.0
-                # Behind a full instance packets wait as before a full line, and a little longer, which says nothing of the line.
-                full = max(remote, group.remotes.get(number, 0.0), *instance.uses[-2:], 0.0) >= FULL
-                group.remotes[number], wait = remote, 0.0 if full else waits[number]
-                line = group.lines.setdefault(number, Line()).window(seen.sent if seen else 0.0, wait, common)
-                pressure = max(line, remote)
-                group.beyond.setdefault(number, deque(maxlen=WINDOWS)).append(pressure)
+        for number, group in self._groups.items():
+            self._read_lines(group, self._standing.get(number), found)
+
+    def _read_lines(self, group: _Group, standing: NextHopGroup | None, loads: Mapping[str, Load]) -> None:
+        """What lies under the paths and at their other ends in this window; ``loads`` by unit."""
+        known = self._paths_of(group)
+        lines = {path.nexthop_id: group.lines.setdefault(path.nexthop_id, Line()) for path, _instance in known}
+        waits = {number: line.queue(self._paths.wait(number)) for number, line in lines.items()}
+        # Of a path that is down, nothing is known to wait.
+        common = min((waits[member] for member in standing.members if member in waits), default=0.0) if standing else 0.0
+        for path, instance in known:
+            number = path.nexthop_id
+            rtt, _loss = self._paths.measures(number)
+            if rtt is not None:
+                group.rtts.setdefault(number, deque(maxlen=CALM_RTTS)).append(rtt)
+            seen, remote = loads.get(instance.plan.unit), self._paths.remote_use(number) or 0.0
+            # Behind a full instance packets wait as before a full line, and a little longer, which says nothing of the line.
+            full = max(remote, group.remotes.get(number, 0.0), *instance.uses[-2:], 0.0) >= FULL
+            group.remotes[number], wait = remote, 0.0 if full else waits[number]
+            pressure = max(lines[number].window(seen.sent if seen else 0.0, wait, common), remote)
+            group.beyond.setdefault(number, deque(maxlen=WINDOWS)).append(pressure)
 
     def _paths_of(self, group: _Group) -> list[tuple[PathPlan, _Instance]]:
         found = [(path, group.plan.instance(path.instance)) for path in group.plan.paths if path.nexthop_id in group.group.members]

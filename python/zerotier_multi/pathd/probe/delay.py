@@ -49,11 +49,11 @@ class Delay:
         """How much longer than at best every packet takes now; 0 before there were enough."""
         if len(self._recent) < _LEAST:
             return 0.0
-        return min(took for _at, took in self._recent) - min(self._best, self._before)
+        return max(0.0, min(took for _at, took in self._recent) - min(self._best, self._before))
 
     @property
     def mean(self) -> float:
         """How much longer than at best a packet takes now."""
         if not self._recent:
             return 0.0
-        return sum(took for _at, took in self._recent) / len(self._recent) - min(self._best, self._before)
+        return max(0.0, sum(took for _at, took in self._recent) / len(self._recent) - min(self._best, self._before))
