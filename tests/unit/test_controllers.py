@@ -362,6 +362,28 @@ def printed(*faults: str | None, fault: str | None = None) -> str:
     return f"echo '{json.dumps({'fault': fault, 'members': members})}'"
 
 
+def test_nodes_that_are_new_are_named_although_the_plan_is_the_same(tmp_path: Path) -> None:
+    tries = Attempts()
+    homes = [tmp_path / str(i.number) for i in tries.plan.instances]
+    for home in homes:
+        home.mkdir()
+        (home / "identity.secret").write_text("of before")
+    tries.plan = replace(
+        tries.plan, instances=tuple(replace(i, home=str(home)) for i, home in zip(tries.plan.instances, homes, strict=True))
+    )
+    tries.prints = [printed(None, None)] * 2
+    tries.controllers.configure([tries.plan], 0.0)
+    tries.work(0.0)
+    tries.controllers.configure([tries.plan], 1.0)
+    assert tries.state == "done" and tries.controllers.wake is None
+    (tmp_path / "new").write_text("of today")
+    (tmp_path / "new").replace(homes[0] / "identity.secret")
+    tries.controllers.configure([tries.plan], 2.0)
+    assert tries.state == "working"
+    tries.work(2.0)
+    assert tries.state == "done" and len(tries.started) == 2
+
+
 def test_failures_are_repeated_less_and_less_often_until_all_is_done() -> None:
     tries = Attempts()
     tries.prints = [printed(fault="cannot be reached (x)")] * 10 + [printed(None, None)]

@@ -130,6 +130,12 @@ def test_the_end_of_a_device_comes_before_that_of_its_path() -> None:
     assert (found[0].device, found[0].instance, found[0].remote) == ("zt0p1", 1, None)
 
 
+def test_a_member_without_paths_has_not_been_drained() -> None:
+    alone = replace(PLAN, paths=(), groups=(), routes=())
+    (event,) = events([alone], seen(), seen(zt0p1=0))
+    assert (event.kind, event.priority, event.cause) == ("device-gone", WARNING, "the instance has ended or left its network")
+
+
 def test_a_restart_on_purpose_warns_of_no_path_and_no_device() -> None:
     first = told(seen(), seen("drained"))
     then = told(seen("drained"), seen("no device", zt0p1=0))

@@ -69,7 +69,7 @@ class Daemon:
         hooks = Hooks(loop)
         self._chronicle = Chronicle([journal.tell, hooks.tell, self._metrics.change])
         self._router = Router(directory, self._chronicle.tell)
-        self._prober = Prober(loop, self.reconcile, lambda bundle, n: self._weights.use(names.unit_name(bundle, n)))
+        self._prober = Prober(loop, self.reconcile, lambda bundle, n: self._weights.pressure(names.unit_name(bundle, n)))
         self._weights = Weights(loop, self._prober, self._router.rtnl.buckets, self._respread)
         self._members = Members(loop, self.reconcile)
         self._keeper = Keeper(self._members, self._chronicle.tell)
@@ -205,6 +205,8 @@ class Daemon:
             blocked = self._router.blocked(plans, self._decision, have)
         except OSError as error:
             problems = [f"the kernel's state cannot be read ({error.strerror})"]
+            if not self._look.at:  # systemd starts another daemon, which takes over what stands; this one would take it for gone
+                raise SystemExit(problems[0]) from error
         self._prober.applied(set(self._decision.used))
         self._look = Look(plans, have, {}, self._decision.up, blocked, self._look.problems)
         self._tell([*problems], notes)

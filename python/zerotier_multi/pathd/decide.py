@@ -10,6 +10,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Self
 
+from zerotier_multi import own_networks
 from zerotier_multi.netlink.nexthops import NextHopGroup
 from zerotier_multi.netlink.state import KernelState
 from zerotier_multi.pathd.kernel.actions import Action, actions
@@ -150,6 +151,9 @@ def decide(seen: Inputs) -> Decision:
     full_tunnel.add(want, plans, have)
     uplinks.add(want, plans, have, seen.gateways)
     want.notes += mute_notes(plans, seen.mute)
+    for plan in plans:
+        own = own_networks.networks(have.links.values(), have.local, plan.vrf)
+        want.notes += [f"{plan.bundle} {text}" for text in own_networks.conflicts(plan, own)]
     used = uplinks.devices(plans, have)
     return Decision(
         want,

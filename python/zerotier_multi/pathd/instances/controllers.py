@@ -14,6 +14,7 @@ import time
 from asyncio import AbstractEventLoop
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from zerotier_multi import names
@@ -46,7 +47,7 @@ class Outcome:
 @dataclass
 class _Bundle:
     plan: Plan
-    key: tuple[int, int] | None  # of the file with the key: changes with it
+    stamps: list[tuple[int, int] | None]  # of the files with the key and the identities: change with them
     next_at: float | None
     delay: float = FIRST
     asked_at: float = 0.0
@@ -70,13 +71,13 @@ class Controllers:
         for name in self._bundles.keys() - wanted.keys():
             self._end(self._bundles.pop(name))
         for name, plan in wanted.items():
-            key, entry = _stamp(name), self._bundles.get(name)
-            if entry and _same(entry.plan, plan) and entry.key == key:
+            stamps, entry = _stamps(plan), self._bundles.get(name)
+            if entry and _same(entry.plan, plan) and entry.stamps == stamps:
                 entry.plan = plan
                 continue
             if entry:
                 self._end(entry)
-            self._bundles[name] = _Bundle(plan, key, now)
+            self._bundles[name] = _Bundle(plan, stamps, now)
         self._alarm.set(self.wake)
 
     def look(self, unauthorized: Collection[str], now: float) -> None:
@@ -179,9 +180,15 @@ def read_outcome(output: bytes) -> Outcome:
     return Outcome(len(good), next((str(fault) for fault in faults if fault), None))
 
 
-def _stamp(bundle: str) -> tuple[int, int] | None:
+def _stamps(plan: Plan) -> list[tuple[int, int] | None]:
+    """Which key of the controller, and which nodes: of an identity made anew no plan tells."""
+    homes = (Path(instance.home) / "identity.secret" for instance in plan.instances)
+    return [_stamp(path) for path in (names.controller_key(plan.bundle), *homes)]
+
+
+def _stamp(path: Path) -> tuple[int, int] | None:
     try:
-        found = names.controller_key(bundle).stat()
+        found = path.stat()
     except OSError:
         return None
     return found.st_mtime_ns, found.st_ino

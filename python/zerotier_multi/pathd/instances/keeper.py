@@ -90,8 +90,8 @@ class Keeper:
             bundle, instance = self.instance(unit)
             self._start_again([instance], [events.freed(bundle, instance)])
         for device in self._losses.due(missing & self._seen, now):
-            # Dead ones are systemd's to start again, as long as it does.
-            if _runs(instances[device][1].unit):
+            # Dead ones are systemd's to start again, as long as it does; and one that has just been started makes its device.
+            if _runs(instances[device][1].unit, LOSS):
                 self._heal(*instances[device])
         for device in self._revival.due(missing, now):
             plan, instance = instances[device]
@@ -157,8 +157,10 @@ class Keeper:
         return {i.device: (plan, i) for plan in self._plans for i in plan.instances}
 
 
-def _runs(unit: str) -> bool:
+def _runs(unit: str, seconds: float = 0.0) -> bool:
+    """Whether it has run for so long."""
     try:
-        return systemd.unit_states([unit])[unit].active == "active"
+        state = systemd.unit_states([unit])[unit]
     except systemd.SystemdError:
         return False
+    return state.active == "active" and (state.uptime or 0.0) >= seconds

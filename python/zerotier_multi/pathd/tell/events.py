@@ -203,10 +203,10 @@ def _device_event(plan: Plan, instance: InstancePlan, before: Seen, after: Seen)
     was, index = before.devices.get(instance.device), after.devices.get(instance.device)
     if was is None or index is None or was == index:
         return
-    drained = all(before.states.get(p.nexthop_id) == PathState.DRAINED for p in plan.paths if p.device == instance.device)
+    states = [before.states.get(path.nexthop_id) for path in plan.paths if path.device == instance.device]
     if index:
         kind, priority, cause = "device-appeared", NOTICE, f"the instance has created it{' again' if was else ''}"
-    elif drained:
+    elif states and all(state == PathState.DRAINED for state in states):
         kind, priority, cause = "device-gone", NOTICE, "drained for a restart"
     else:
         kind, priority, cause = "device-gone", WARNING, "the instance has ended or left its network"
