@@ -15,7 +15,7 @@ static void (*core_clean)(void *, int64_t);
 
 /* Before main, as decode.c and relay.c do. */
 __attribute__((constructor)) static void find_original(void) {
-	void *found = dlsym(RTLD_NEXT, "_ZN8ZeroTier11Multicaster5cleanEl");
+	void *found = dlsym(RTLD_NEXT, CORE_CLEAN);
 	memcpy(&core_clean, &found, sizeof found);
 }
 
@@ -27,5 +27,5 @@ void multicast_clean(void *own, int64_t now) {
 
 void multicast_look(int64_t now) {
 	void *own = atomic_load(&multicaster);
-	if (own && core_clean) core_clean(own, now);
+	if (own) multicast_clean(own, now);
 }

@@ -41,10 +41,8 @@ enum {
 #define GROUPS_PER_S 40.0
 #define GROUPS_BURST 4096.0
 enum { HEADER = 28, GROUP = 18 };
-/* And how often it may ask for members: a node asks again for each frame to a group of which it knows none, and copies of a
- * question come without it. So they leave its groups what these have. */
-#define QUESTIONS_PER_S 40.0
-#define QUESTIONS_BURST 4096.0
+/* As often it may ask for members, and answer such questions. That is counted apart: a node asks again for each frame to a
+ * group of which it knows none, and copies of a question come without it, which must leave its groups what these have. */
 /* Each has us send two packets to where it says. Who relays introduces two nodes twice a minute, by up to six of them. */
 #define MEETINGS_PER_S 4.0
 #define MEETINGS_BURST 128.0
@@ -67,9 +65,8 @@ static struct budget *budget_of(struct budget *table, uint64_t node, int64_t now
 		if (!budget->node) break;
 	}
 	const struct bucket groups = {GROUPS_PER_S, GROUPS_BURST, GROUPS_BURST},
-						questions = {QUESTIONS_PER_S, QUESTIONS_BURST, QUESTIONS_BURST},
 						meetings = {MEETINGS_PER_S, MEETINGS_BURST, MEETINGS_BURST};
-	*oldest = (struct budget){node, groups, questions, groups, meetings, now};
+	*oldest = (struct budget){node, groups, groups, groups, meetings, now};
 	return oldest;
 }
 
