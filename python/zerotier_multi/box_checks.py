@@ -12,7 +12,6 @@ from zerotier_multi.controller import settings as controllers
 from zerotier_multi.cpu import Topology, format_cpu_list
 from zerotier_multi.engine_choice import engine_problems
 from zerotier_multi.errors import Problem
-from zerotier_multi.own_networks import Networks
 from zerotier_multi.planner import instance_count, instance_numbers
 from zerotier_multi.values import shown
 
@@ -33,7 +32,6 @@ class BoxFacts:
     identity_faults: Mapping[int, str] = field(default_factory=dict)  # configured identities, by instance
     own_addresses: Mapping[str, str] = field(default_factory=dict)  # node address -> instance, such as zt0/2
     devices: Mapping[str, Sequence[str]] = field(default_factory=dict)  # network devices with their addresses
-    networks: Networks = field(default_factory=dict)  # on the links of this router, in the VRF of the bundle
     planet: bytes = b""  # private roots, where there are some
     planet_fault: str | None = None  # why they cannot be used
     moons: Mapping[str, bytes] = field(default_factory=dict)  # by what is configured

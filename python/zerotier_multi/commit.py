@@ -15,7 +15,7 @@ from enum import Enum
 from pathlib import Path
 from typing import Any
 
-from zerotier_multi import box, dependents, names, own_networks, restarts, systemd, turn, usage
+from zerotier_multi import box, dependents, names, restarts, systemd, turn, usage
 from zerotier_multi.box_checks import check_on_box, warnings
 from zerotier_multi.bundle import Bundle
 from zerotier_multi.bundle_parser import parse_bundle
@@ -113,8 +113,7 @@ def check(
     api_key = bundle.controller.api_key if bundle.controller and plan.controller else None
     leaving = tuple(standing.bundle for standing in published_plans() if standing.bundle not in bundles)
     devices = (name, *(device for instance in plan.instances for device in instance.devices))
-    here = [f"{bundle.path} {text}" for text in own_networks.conflicts(plan, facts.networks)]
-    told = [*warnings(bundle, facts), *here, *dependents.warnings(name, devices, elsewhere)]
+    told = [*warnings(bundle, facts), *dependents.warnings(name, devices, elsewhere)]
     return Change(name, plan, tuple(map(plain, told)), secrets, api_key, leaving, settings)
 
 

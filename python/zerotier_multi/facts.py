@@ -20,7 +20,6 @@ from zerotier_multi.homes import home_fault, own_identity
 from zerotier_multi.identity import PublicIdentity
 from zerotier_multi.netlink.links import Link
 from zerotier_multi.networks import further_networks
-from zerotier_multi.own_networks import Networks, networks
 from zerotier_multi.planner import instance_numbers
 from zerotier_multi.plans import published_plans
 from zerotier_multi.netlink.rtnl import Rtnl
@@ -48,7 +47,6 @@ def read_facts(bundle: Bundle, topology: Topology, others: Mapping[str, Bundle |
         foreign_devices=_foreign_devices(bundle, numbers),
         home_faults=faults,
         devices=device_addresses(),
-        networks=_networks(bundle.vrf),
         planet=planet,
         planet_fault=planet_fault,
         moons={given: data for given, (data, fault) in moons.items() if not fault},
@@ -146,11 +144,6 @@ def device_addresses() -> dict[str, tuple[str, ...]]:
         if address.index in by_index:
             by_index[address.index].append(address.interface.partition("/")[0])
     return {name: tuple(own) for name, own in found.items()}
-
-
-def _networks(vrf: str | None) -> Networks:
-    with Rtnl() as rtnl:
-        return networks(rtnl.links().values(), rtnl.local_addresses(), vrf)
 
 
 def _taken_ports(bundle: Bundle, numbers: Iterable[int]) -> dict[int, str]:

@@ -11,8 +11,8 @@ from tests.unit.test_pathd import PLAN, all_taps, settle
 from zerotier_multi.cpu import Cpu
 from zerotier_multi.netlink.links import Address, Link
 from zerotier_multi.netlink.state import KernelState
-from zerotier_multi.own_networks import conflicts, networks
 from zerotier_multi.pathd.decide import Inputs, decide
+from zerotier_multi.pathd.routing.own_networks import conflicts, networks
 from zerotier_multi.planner import make_plan
 
 LAN, DOWN, BLUE = Link(2, "eth1", None, 1500, True, True), Link(4, "eth2", None, 1500, False, False), Link(5, "blue", "vrf", 65575, True, True, table=100)  # fmt: skip
@@ -42,7 +42,7 @@ def test_a_prefix_that_is_a_network_of_this_router(prefix: str, said: bool) -> N
     plan = make_plan(bundle(f"{EXAMPLE}{six}remote R2 prefix {prefix}"), tuple(Cpu(n, n) for n in range(4)), "x")
     found = list(conflicts(plan, networks([LAN], OWN, None)))
     sentence = (
-        f"remote R2 prefix {prefix}: it is the network of eth1 on this router, whose hosts are then looked for behind R2; "
+        f"interfaces zerotier zt0 remote R2 prefix {prefix}: it is the network of eth1 on this router, whose hosts are then looked for behind R2; "
         f"set prefixes that R2 alone has"
     )
     assert found == ([sentence] if said else [])
@@ -51,7 +51,7 @@ def test_a_prefix_that_is_a_network_of_this_router(prefix: str, said: bool) -> N
 def test_transit_addresses_inside_a_network_of_this_router_are_told_once() -> None:
     own = networks([LAN], {Address(2, "10.14.0.200/24")}, None)
     (found,) = conflicts(PLAN, own)
-    assert found.startswith("transit prefix: 10.14.0.1/30 lies in 10.14.0.0/24 of eth1 on this router")
+    assert found.startswith("interfaces zerotier zt0 transit prefix: 10.14.0.1/30 lies in 10.14.0.0/24 of eth1 on this router")
     assert not list(conflicts(PLAN, networks([LAN], {Address(2, "10.15.0.1/16")}, None)))
 
 
@@ -60,9 +60,13 @@ def test_show_says_it_as_long_as_it_is_so() -> None:
     have.local = {Address(2, "10.14.0.9/29")}
     seen = Inputs(NOW, [PLAN], have, verdicts=UP)
     assert [
-        note for note in decide(seen).want.notes if note.startswith("zt0 transit prefix: 10.14.0.1/30 lies in 10.14.0.8/29")
+        note
+        for note in decide(seen).want.notes
+        if note.startswith("interfaces zerotier zt0 transit prefix: 10.14.0.1/30 lies in 10.14.0.8/29")
     ] == []
     have.local = {Address(2, "10.14.0.2/29")}
     assert [
-        note for note in decide(replace(seen, have=have)).want.notes if note.startswith("zt0 transit prefix: 10.14.0.1/30 lies in")
+        note
+        for note in decide(replace(seen, have=have)).want.notes
+        if note.startswith("interfaces zerotier zt0 transit prefix: 10.14.0.1/30 lies in")
     ]

@@ -10,7 +10,6 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Self
 
-from zerotier_multi import own_networks
 from zerotier_multi.netlink.nexthops import NextHopGroup
 from zerotier_multi.netlink.state import KernelState
 from zerotier_multi.pathd.kernel.actions import Action, actions
@@ -19,7 +18,7 @@ from zerotier_multi.pathd.kernel.sysctls import mute_notes, router_wide
 from zerotier_multi.pathd.nftables import forwarding, mirror, mss, spoofed, table, unsealed
 from zerotier_multi.pathd.probe.prober import Target
 from zerotier_multi.pathd.probe.targets import targets
-from zerotier_multi.pathd.routing import full_tunnel, uplinks
+from zerotier_multi.pathd.routing import full_tunnel, own_networks, uplinks
 from zerotier_multi.plan import Plan
 from zerotier_multi.states import PathState
 
@@ -153,7 +152,7 @@ def decide(seen: Inputs) -> Decision:
     want.notes += mute_notes(plans, seen.mute)
     for plan in plans:
         own = own_networks.networks(have.links.values(), have.local, plan.vrf)
-        want.notes += [f"{plan.bundle} {text}" for text in own_networks.conflicts(plan, own)]
+        want.notes += own_networks.conflicts(plan, own)
     used = uplinks.devices(plans, have)
     return Decision(
         want,

@@ -38,13 +38,14 @@ def networks(links: Iterable[Link], addresses: Iterable[Address], vrf: str | Non
 
 
 def conflicts(plan: Plan, own: Networks) -> Iterator[str]:
-    """Sentences without their begin, which is the path of the bundle or its name."""
+    """A sentence for each."""
+    where = f"interfaces zerotier {plan.bundle}"
     remotes = {group.group_id: group.remote for group in plan.groups}
     for route in plan.routes:
         if device := own.get(route.prefix):
             remote = remotes[route.group_id]
             yield (
-                f"remote {remote} prefix {route.prefix}: it is the network of {device} on this router, whose hosts are then looked "
+                f"{where} remote {remote} prefix {route.prefix}: it is the network of {device} on this router, whose hosts are then looked "
                 f"for behind {remote}; set prefixes that {remote} alone has"
             )
     transits = {transit: _network(transit) for instance in plan.instances for transit in instance.transit}
@@ -53,8 +54,8 @@ def conflicts(plan: Plan, own: Networks) -> Iterator[str]:
         if any(_overlap(prefix, _network(network)) for prefix in whole):
             at = next(transit for transit, prefix in transits.items() if _overlap(prefix, _network(network)))
             yield (
-                f"transit prefix: {at} lies in {network} of {device} on this router, so addresses of one are looked for on the other; "
-                f"set another transit prefix"
+                f"{where} transit prefix: {at} lies in {network} of {device} on this router, so addresses of one are looked for on "
+                f"the other; set another transit prefix"
             )
 
 
