@@ -451,6 +451,22 @@ def test_bind_limits_the_addresses(node: Node) -> None:
     assert "2001:db8::1" not in node.host.run("ss", "-Hlnu")
 
 
+@only_ours
+def test_every_address_of_a_router_with_many_is_bound_and_no_loopback_address(node: Node) -> None:
+    """As with many VLANs, and with VRFs, whose devices have loopback addresses; it is said once when there are more than 256."""
+    node.host.run("ip", "address", "add", "127.0.0.5/32", "dev", "eth0")
+    for last in range(1, 101):
+        node.host.run("ip", "address", "add", f"203.0.113.{last}/32", "dev", "eth0")
+    node.start()
+    wait(lambda: "203.0.113.100%eth0" in sockets(node), timeout=10, what="a socket at the last address")
+    assert "127.0.0.5%eth0" not in sockets(node)
+    for last in range(1, 161):
+        node.host.run("ip", "address", "add", f"192.0.2.{last}/32", "dev", "eth0")
+    log = node.home.parent / "home.log"
+    wait(lambda: "more than 256 addresses" in log.read_text(), timeout=10, what="a word of the addresses that are left out")
+    assert log.read_text().count("more than 256 addresses, and those on eth0 are not used; choose a device or addresses") == 1
+
+
 # With the UDP port alone taken zerotier-one starts on another port: the conf script checks before.
 @only_ours
 def test_a_taken_port_is_an_error(node: Node) -> None:
