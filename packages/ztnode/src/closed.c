@@ -5,10 +5,6 @@
  * this node without paths, so that its traffic went by the only one that had a path still, the remote itself. The core of
  * 1.8.4 uses what it is told for nothing else, and moved addresses are noticed here without it (recovery.h).
  *
- * Frames and multicast may bring a certificate of membership. The core makes an entry for whoever it was issued to before
- * it looks at the signature, and never removes one (Network::clean is not called). Networks without a controller have no
- * certificates.
- *
  * Answers to HELLO may bring newer worlds, and the core verifies each, 2 ms long, 55 of them in one packet. The planet and
  * the moons of such a link come from the configuration.
  *
@@ -23,32 +19,24 @@
 #include <dlfcn.h>
 #include <string.h>
 
-#define ADD_REJECTED 0 /* Membership::AddCredentialResult */
-
 static void (*core_iam)(void *, void *, const void *, int64_t, const void *, const void *, bool, int64_t);
-static int (*core_add_certificate)(void *, void *, const void *);
 static bool (*core_accepts_worlds)(const void *, const void *);
 static void (*core_redirect)(void *, void *, const void *, const void *, int64_t);
 
 /* Before main, as decode.c and relay.c do. */
 __attribute__((constructor)) static void find_originals(void) {
-	void *iam = dlsym(RTLD_NEXT, CORE_IAM), *add = dlsym(RTLD_NEXT, CORE_ADD_CERTIFICATE);
+	void *iam = dlsym(RTLD_NEXT, CORE_IAM);
 	memcpy(&core_iam, &iam, sizeof iam);
-	memcpy(&core_add_certificate, &add, sizeof add);
 	void *worlds = dlsym(RTLD_NEXT, CORE_ACCEPTS_WORLDS), *redirect = dlsym(RTLD_NEXT, CORE_REDIRECT);
 	memcpy(&core_accepts_worlds, &worlds, sizeof worlds);
 	memcpy(&core_redirect, &redirect, sizeof redirect);
 }
 
-bool closed_works(void) { return core_iam && core_add_certificate && core_accepts_worlds && core_redirect; }
+bool closed_works(void) { return core_iam && core_accepts_worlds && core_redirect; }
 
 void closed_iam(void *own, void *thread, const void *reporter, int64_t socket, const void *from, const void *surface,
                 bool trusted, int64_t now) {
 	if (!decode_closed()) core_iam(own, thread, reporter, socket, from, surface, trusted, now);
-}
-
-int closed_add_certificate(void *network, void *thread, const void *certificate) {
-	return decode_closed() ? ADD_REJECTED : core_add_certificate(network, thread, certificate);
 }
 
 bool closed_accepts_worlds(const void *topology, const void *node) {

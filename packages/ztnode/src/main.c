@@ -1,9 +1,11 @@
 /* ztnode: a drop-in for zerotier-one around ZeroTier's core library. */
 #include "api.h"
 #include "armor.h"
+#include "bridges.h"
 #include "closed.h"
 #include "core.h"
 #include "decode.h"
+#include "expiry.h"
 #include "home.h"
 #include "identity.h"
 #include "node.h"
@@ -95,7 +97,8 @@ static int run_node(const char *home, unsigned int port, const int version[3]) {
 static int run(const char *home, unsigned int port) {
 	int version[3];
 	ZT_version(&version[0], &version[1], &version[2]);
-	if (version[0] != 1 || version[1] != 8 || !decode_works() || !closed_works() || !scope_works() || !armor_works()) {
+	if (version[0] != 1 || version[1] != 8 || !decode_works() || !closed_works() || !expiry_works() || !bridges_works() ||
+	    !scope_works() || !armor_works()) {
 		say("the core library has version %d.%d.%d, but ztnode supports only 1.8", version[0], version[1], version[2]);
 		return 1;
 	}

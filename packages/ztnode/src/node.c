@@ -3,9 +3,9 @@
 #include "callbacks.h"
 #include "caller.h"
 #include "decode.h"
+#include "expiry.h"
 #include "home.h"
 #include "io.h"
-#include "multicast.h"
 #include "offloads.h"
 #include "receive.h"
 #include "scope.h"
@@ -128,7 +128,7 @@ static void look_around(struct node *node) {
 	if (localconf_look(node->host.conf)) apply_physical(node);
 	if (underlay_rebind(node->host.underlay, localconf_settings(node->host.conf), &taken)) tell_addresses(node);
 	networks_look_at_groups(node->host.networks);
-	multicast_look(now_ms());
+	expiry_look(now_ms());
 }
 
 static int open_netlink(void) {

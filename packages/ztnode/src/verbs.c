@@ -2,6 +2,7 @@
 
 #include "asked.h"
 #include "bucket.h"
+#include "credentials.h"
 #include "util.h"
 
 #include <pthread.h>
@@ -46,10 +47,13 @@ enum { HEADER = 28, GROUP = 18 };
 /* Each has us send two packets to where it says. Who relays introduces two nodes twice a minute, by up to six of them. */
 #define MEETINGS_PER_S 4.0
 #define MEETINGS_BURST 128.0
+/* Each has the core make an entry for whomever it names, before it looks at the signature. */
+#define REVOCATIONS_PER_S 1.0
+#define REVOCATIONS_BURST 256.0
 #define NODES 2048 /* twice as many as a link has remotes */
 static struct budget {
 	uint64_t node;
-	struct bucket groups, questions, answers, meetings;
+	struct bucket groups, questions, answers, meetings, revocations;
 	int64_t filled;
 } budgets[2][NODES];
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -65,8 +69,9 @@ static struct budget *budget_of(struct budget *table, uint64_t node, int64_t now
 		if (!budget->node) break;
 	}
 	const struct bucket groups = {GROUPS_PER_S, GROUPS_BURST, GROUPS_BURST},
-						meetings = {MEETINGS_PER_S, MEETINGS_BURST, MEETINGS_BURST};
-	*oldest = (struct budget){node, groups, groups, groups, meetings, now};
+						meetings = {MEETINGS_PER_S, MEETINGS_BURST, MEETINGS_BURST},
+						revocations = {REVOCATIONS_PER_S, REVOCATIONS_BURST, REVOCATIONS_BURST};
+	*oldest = (struct budget){node, groups, groups, groups, meetings, revocations, now};
 	return oldest;
 }
 
@@ -76,10 +81,12 @@ bool verbs_in_budget(const unsigned char *packet, unsigned int length, enum verb
 	double seconds = (double)(now - budget->filled) / 1000;
 	bucket_fill(&budget->groups, seconds), bucket_fill(&budget->questions, seconds);
 	bucket_fill(&budget->answers, seconds), bucket_fill(&budget->meetings, seconds);
+	bucket_fill(&budget->revocations, seconds);
 	budget->filled = now;
-	unsigned int groups = 1 + (length - HEADER) / GROUP;
+	unsigned int groups = 1 + (length - HEADER) / GROUP, revocations = 1 + (length - HEADER) / CREDENTIALS_REVOCATION;
 	bool left = what == VERBS_MEMBERS    ? bucket_take_some(&budget->groups, groups)
 	            : what == VERBS_ANSWER   ? bucket_take_some(&budget->answers, groups)
+	            : what == VERBS_REVOKE   ? bucket_take_some(&budget->revocations, revocations)
 	            : what == VERBS_QUESTION ? bucket_take(&budget->questions)
 	                                     : bucket_take(&budget->meetings);
 	pthread_mutex_unlock(&lock);
@@ -121,7 +128,7 @@ static bool names_known_members(const unsigned char *packet, unsigned int length
 }
 
 /* Those of which more is looked at than the verb. */
-#define LOOKED_INTO (BIT(VERB_OK) | BIT(VERB_MULTICAST_LIKE) | BIT(VERB_MULTICAST_GATHER))
+#define LOOKED_INTO (BIT(VERB_OK) | BIT(VERB_MULTICAST_LIKE) | BIT(VERB_MULTICAST_GATHER) | CREDENTIALS_VERBS)
 
 bool verbs_compressed(const unsigned char *packet, unsigned int length) {
 	return length > VERB && (packet[VERB] & COMPRESSED) && (LOOKED_INTO & BIT(packet[VERB] & VERB_MASK));
@@ -141,6 +148,8 @@ enum verbs verbs_of(const unsigned char *packet, unsigned int length, bool close
 	/* The core knows what it has sent by half of the packet's number, and its list of them begins as zeros. */
 	if (answer && length >= ANSWER_LEAST && number_at(packet + IN_RE_ID, 4) == 0) return VERBS_REFUSED;
 	if (closed && !(OF_REMOTES & BIT(verb))) return VERBS_REFUSED;
+	enum credentials whose = credentials_of(packet, length);
+	if (whose != CREDENTIALS_OWN) return whose == CREDENTIALS_REVOKE ? VERBS_REVOKE : VERBS_REFUSED;
 	if (verb == VERB_MULTICAST_LIKE) return VERBS_MEMBERS;
 	if (verb == VERB_MULTICAST_GATHER) return VERBS_QUESTION;
 	if (verb == VERB_RENDEZVOUS) return closed ? VERBS_MEETING : VERBS_PASS;

@@ -19,8 +19,8 @@ bool verbs_know(const uint64_t *nodes, size_t count);
 bool verbs_compressed(const unsigned char *packet, unsigned int length);
 /* What may become of a packet whose MAC is right, and which is neither encrypted nor compressed any more. `closed`: there
  * are no nodes but the configured remotes. One that says which groups its sender is in or asks for members, that answers
- * such a question, or says where another node is, needs verbs_in_budget too. */
-enum verbs { VERBS_REFUSED, VERBS_PASS, VERBS_MEMBERS, VERBS_QUESTION, VERBS_ANSWER, VERBS_MEETING };
+ * such a question, says where another node is or that credentials count no more, needs verbs_in_budget too. */
+enum verbs { VERBS_REFUSED, VERBS_PASS, VERBS_MEMBERS, VERBS_QUESTION, VERBS_ANSWER, VERBS_MEETING, VERBS_REVOKE };
 enum verbs verbs_of(const unsigned char *packet, unsigned int length, bool closed);
 /* Whether its sender has not done such a thing too often; `now` in milliseconds, of a clock that is never set. What came by
  * a trusted path, without a MAC, is counted by itself. Any thread. */

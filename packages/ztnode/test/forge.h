@@ -44,11 +44,16 @@ static void append(uint64_t number, int bytes) {
 }
 
 static void seal_as(const struct end *a, const struct end *from, bool encrypt) {
-	unsigned char public_key[64], private_key[64], key[32], own[80];
-	put_identity(own, a->public);
-	memcpy(public_key, own + 6, sizeof public_key);
-	assert(identity_private_key(from->secret, private_key));
-	core_agree(private_key, public_key, key, sizeof key);
+	static unsigned char key[32];
+	static const struct end *of_a, *of_from; /* their identities stay */
+	if (of_a != a || of_from != from) {
+		unsigned char public_key[64], private_key[64], own[80];
+		put_identity(own, a->public);
+		memcpy(public_key, own + 6, sizeof public_key);
+		assert(identity_private_key(from->secret, private_key));
+		core_agree(private_key, public_key, key, sizeof key);
+		of_a = a, of_from = from;
+	}
 	armor_seal(&packet, key, encrypt, NULL);
 }
 
@@ -60,7 +65,7 @@ static void receive(const struct end *a, const struct end *from, const void *byt
 
 static void receive_whole(const struct end *a, const struct end *from) { receive(a, from, packet.bytes, packet.length); }
 
-static void make_moon(struct end *a, const struct end *root) {
+static inline void make_moon(struct end *a, const struct end *root) {
 	size_t size = 1 + 8 + 8 + 64 + 96;
 	a->moon[0] = 127, a->moon[8] = MOON, a->moon[16] = 1;
 	a->moon[size++] = 1;
@@ -68,10 +73,24 @@ static void make_moon(struct end *a, const struct end *root) {
 	a->moon_size = size + 1 + 2; /* no addresses, nothing attached */
 }
 
-static void make_stranger(struct end *end) {
+static inline void make_stranger(struct end *end) {
 	start(end); /* makes the identity */
 	ZT_Node_delete(end->core);
 	assert(parse_address("203.0.113.7/9993", '/', &end->address));
+}
+
+/* One more value of an end's configuration, which it has when it joins again: what a packet has behind its verb. */
+static inline void put_value(struct end *end, const char *name) {
+	size_t at = strlen(end->config);
+	assert(at + strlen(name) + 3 + 2 * packet.length < sizeof end->config);
+	at += (size_t)sprintf(end->config + at, "%s=", name);
+	for (unsigned int i = VERB + 1; i < packet.length; i++) {
+		static const char bytes[] = "\0\r\n=\\", letters[] = "0rne\\";
+		const char *found = memchr(bytes, packet.bytes[i], sizeof bytes - 1);
+		if (found) end->config[at++] = '\\', end->config[at++] = letters[found - bytes];
+		else end->config[at++] = (char)packet.bytes[i];
+	}
+	end->config[at++] = '\n', end->config[at] = 0;
 }
 
 #endif

@@ -22,7 +22,7 @@
 struct end {
 	core_node *core;
 	struct end *other;
-	char secret[512], public[512], config[512];
+	char secret[512], public[512], config[2048];
 	unsigned char planet[512];
 	size_t planet_size;
 	unsigned char moon[512];
@@ -166,13 +166,17 @@ static void make_planet(struct end *ends) {
 	memcpy(ends[1].planet, planet, size);
 }
 
+static void join(struct end *end) {
+	ZT_Node_leave(end->core, NETWORK, NULL, NULL);
+	assert(ZT_Node_join(end->core, NETWORK, end, NULL) == CORE_OK);
+}
+
 static void configure(struct end *end, bool public, unsigned int mtu) {
 	static const char accept_all[] = {1, '\\', '0', 0}; /* the rule ACTION_ACCEPT without fields, escaped */
 	snprintf(end->config, sizeof end->config,
 	         "v=7\nnwid=%016llx\nts=1\nctmd=6ddd00\nr=1\nid=%.10s\nf=2\nml=20\nt=%d\nn=test\nmtu=%x\nR=%s\n", NETWORK,
 	         end->public, public, mtu, accept_all);
-	ZT_Node_leave(end->core, NETWORK, NULL, NULL);
-	assert(ZT_Node_join(end->core, NETWORK, end, NULL) == CORE_OK);
+	join(end);
 }
 
 static void send_frame(struct end *end, uint64_t source, uint64_t destination, const void *frame, unsigned int length) {

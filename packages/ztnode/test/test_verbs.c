@@ -31,6 +31,7 @@ static enum verbs of(unsigned char verb, unsigned char asked, bool closed) {
 static void test_what_remotes_may(void) {
 	for (unsigned char verb = 0; verb < 32; verb++) {
 		enum verbs expected = verb == LIKE ? VERBS_MEMBERS : verb == GATHER ? VERBS_QUESTION : VERBS_PASS;
+		if (verb == CREDENTIALS) expected = VERBS_REFUSED; /* cut short */
 		assert(of(verb, 0x01, false) == expected);
 		assert(of(verb | COMPRESSED, 0x01, false) == expected);
 	}
@@ -61,6 +62,8 @@ static void test_answers(void) {
 	packet[VERB] |= COMPRESSED;
 	assert(verbs_compressed(packet, sizeof packet));
 	packet[VERB] = LIKE | COMPRESSED; /* its groups are counted */
+	assert(verbs_compressed(packet, sizeof packet));
+	packet[VERB] = CREDENTIALS | COMPRESSED; /* somebody's */
 	assert(verbs_compressed(packet, sizeof packet));
 	packet[VERB] = FRAME | COMPRESSED; /* the core takes it off itself */
 	assert(!verbs_compressed(packet, sizeof packet));
@@ -110,6 +113,13 @@ static void test_meetings(void) {
 	assert(burst >= 64 && burst <= 256 && taken_of(NODE, VERBS_MEETING, ONE, true, 5002000) <= 16);
 	assert(taken_of(NODE, VERBS_MEMBERS, ONE, true, 5002000) > 1000); /* each kind has its own */
 	assert(taken_of(NODE, VERBS_ANSWER, ONE, true, 5002000) > 1000);
+}
+
+/* They count, however many are in a packet. */
+static void test_revocations(void) {
+	unsigned int burst = taken_of(NODE, VERBS_REVOKE, ONE, true, 5500000);
+	assert(burst >= 64 && burst <= 512 && taken_of(NODE, VERBS_REVOKE, ONE, true, 5502000) <= 4);
+	assert(taken_of(9, VERBS_REVOKE, FULL, true, 5502000) <= 512 / ((FULL - ONE) / 56));
 }
 
 /* What anybody sends by a trusted path is without proof of who sent it. */
@@ -221,6 +231,7 @@ int main(void) {
 	test_groups();
 	test_questions();
 	test_meetings();
+	test_revocations();
 	test_one_kind_leaves_the_others_theirs();
 	test_many_nodes();
 	puts("test_verbs: ok");

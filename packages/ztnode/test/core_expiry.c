@@ -1,5 +1,5 @@
 /* Frames for ever new groups take no memory once their time is over. */
-#include "multicast.h"
+#include "expiry.h"
 
 #include "pair.h"
 
@@ -21,11 +21,11 @@ int main(void) {
 		if (group % 10 == 9) work(ends, 5);
 	}
 	size_t kept = in_use() - before;
-	multicast_look(core_time() + 1000); /* they may be sent yet */
+	expiry_look(core_time() + 1000); /* they may be sent yet */
 	size_t young = in_use() - before;
-	multicast_look(core_time() + 6000);
+	expiry_look(core_time() + 6000);
 	size_t left = in_use() - before;
-	printf("core_multicast: %zu kB, %zu after a second, %zu in the end\n", kept >> 10, young >> 10, left >> 10);
+	printf("core_expiry: %zu kB, %zu after a second, %zu in the end\n", kept >> 10, young >> 10, left >> 10);
 	assert(kept > GROUPS * 20000 && young > GROUPS * 20000 && left < 1 << 20);
 	pair_end(ends);
 	return 0;
