@@ -25,7 +25,7 @@ ip link add {device} type veth peer name eth0 netns {name}
 ip netns exec {name} ethtool -K eth0 tx off tso off gso off gro off
 ip address add {router4} dev {device}
 ip address add {router6} dev {device} nodad
-ip link set {device} up
+ip link set {device} addrgenmode eui64 up
 ip -n {name} address add {host4} dev eth0
 ip -n {name} address add {host6} dev eth0 nodad
 ip netns exec {name} sysctl -qew net.core.txrehash=0

@@ -31,10 +31,12 @@ MASKED = (
     "systemd-resolved.service", "systemd-timesyncd.service", "systemd-firstboot.service", "systemd-update-utmp.service",
 )  # fmt: skip
 
-# Of VyOS's own (30-vyos-router.conf), what acts on routes, addresses and neighbours.
+# VyOS's own (/etc/sysctl.d of vyos-1x), as far as they act on routes, addresses, neighbours, sockets and TCP. VyOS gives
+# the devices of its configuration their link-local address itself; here :mod:`lab.lan` and :mod:`lab.wan` let the kernel.
 SYSCTL = """
 net.ipv4.conf.all.accept_redirects=0
 net.ipv4.conf.all.arp_announce=2
+net.ipv4.conf.all.bc_forwarding=1
 net.ipv4.conf.all.ignore_routes_with_linkdown=1
 net.ipv4.conf.all.promote_secondaries=1
 net.ipv4.conf.all.rp_filter=0
@@ -43,13 +45,21 @@ net.ipv4.conf.default.ignore_routes_with_linkdown=1
 net.ipv4.conf.default.rp_filter=0
 net.ipv4.icmp_errors_use_inbound_ifaddr=1
 net.ipv4.ip_forward=1
+net.ipv4.ip_nonlocal_bind=1
+-net.ipv4.tcp_congestion_control=bbr
+net.ipv6.conf.all.accept_ra=0
 net.ipv6.conf.all.accept_redirects=0
+net.ipv6.conf.all.autoconf=0
 net.ipv6.conf.all.forwarding=1
 net.ipv6.conf.all.ignore_routes_with_linkdown=1
 net.ipv6.conf.all.keep_addr_on_down=1
+net.ipv6.conf.default.accept_ra=0
 net.ipv6.conf.default.accept_redirects=0
+net.ipv6.conf.default.addr_gen_mode=1
+net.ipv6.conf.default.autoconf=0
 net.ipv6.conf.default.ignore_routes_with_linkdown=1
 net.ipv6.conf.default.keep_addr_on_down=1
+net.ipv6.ip_nonlocal_bind=1
 net.ipv6.route.skip_notify_on_dev_down=1
 """
 FILES = {

@@ -45,7 +45,7 @@ class Wan(Gateway):
                 ["ip", "-n", self.namespace, "link", "add", port, "type", "veth", "peer", "name", device, "netns", router.namespace]
             )
             run(["ip", "-n", self.namespace, "link", "set", port, "master", "br0", "up"])
-            router.run(["ip", "link", "set", device, "up"])
+            router.run(["ip", "link", "set", device, "addrgenmode", "eui64", "up"])
         start_client(router, device)
         return router.wait(lambda: leased(router, self.prefix, device), timeout=30, what=f"an address of {self.prefix}")
 

@@ -137,7 +137,6 @@ def test_one_instance_on_two_networks(two: list[Router], made: Controller) -> No
             f"network {first} address 10.147.17.{router.number}/24", f"network {second} address 10.20.0.{router.number}/24",
         ]  # fmt: skip
         lines.append(f"network {first} address 2001:db8:17::{router.number}/64")
-        router.run(["sysctl", "-qw", "net.ipv6.conf.default.addr_gen_mode=1"])
         router.must_configure("\n".join(["delete interfaces zerotier zt0", *(f"{base} {line}" for line in lines)]))
     r1.run(["ip", "address", "add", f"{host}/128", "dev", "lo"])
     for router in two:
@@ -161,5 +160,3 @@ def test_one_instance_on_two_networks(two: list[Router], made: Controller) -> No
     r1.must_configure(f"delete interfaces zerotier zt0 network {second}\ndelete interfaces zerotier zt0 network-id {second}")
     r1.wait(lambda: r1.run(["ip", "link", "show", further], check=False).returncode != 0, what=f"{further} is gone")
     r1.run(["ip", "address", "del", f"{host}/128", "dev", "lo"])
-    for router in two:
-        router.run(["sysctl", "-qw", "net.ipv6.conf.default.addr_gen_mode=0"])
