@@ -57,8 +57,8 @@ def _text(path: Path) -> str | None:
 
 
 def own_topology() -> Topology:
-    """Topology of this box as far as this process may use it."""
-    return read_topology(allowed=os.sched_getaffinity(0))
+    """Topology of this box as far as init, and so a service, may use it: who commits may have fewer (``AllowedCPUs=``)."""
+    return read_topology(allowed=os.sched_getaffinity(1))
 
 
 def isolated_cpus(sysfs: Path = Path("/sys")) -> tuple[int, ...]:

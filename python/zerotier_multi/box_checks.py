@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from zerotier_multi import bridges, mirror, names, networks, uplinks, world
-from zerotier_multi.bundle import Bundle
+from zerotier_multi.bundle import AUTO, Bundle
 from zerotier_multi.bundle_parser import MOON_REMEDY, PLANET_REMEDY
 from zerotier_multi.controller import settings as controllers
 from zerotier_multi.cpu import Topology, format_cpu_list
@@ -40,23 +40,20 @@ class BoxFacts:
     zerotier_one: tuple[int, ...] = ()  # its version, where a setting needs a certain one
 
 
-def check_on_box(bundle: Bundle, facts: BoxFacts) -> list[Problem]:
-    """Problems of a bundle on this very box."""
+def check_on_box(bundle: Bundle, facts: BoxFacts, *, booting: bool = False) -> list[Problem]:
+    """Problems of a bundle on this very box; ``booting``: without those of :func:`of_other_hardware`."""
     if bundle.disabled:
         return []
     numbers = instance_numbers(bundle, facts.topology)
     problems = [
         *_worlds(bundle, facts),
         *engine_problems(bundle, facts.engines, facts.own_addresses),
-        *_cpus(bundle, facts),
-        *uplinks.problems_on_box(bundle, numbers, facts.devices),
+        *([] if booting else of_other_hardware(bundle, facts)),
     ]
     if not facts.has_tun:
         problems.append(
             Problem(bundle.path, "/dev/net/tun is missing, so no TAP device can be created; load the kernel module tun")
         )
-    if bundle.vrf and bundle.vrf not in facts.vrfs:
-        problems.append(Problem(f"{bundle.path} vrf {bundle.vrf}", f"does not exist; set vrf name {bundle.vrf} first"))
     if bundle.name in facts.vrfs:
         problems.append(Problem(bundle.path, "a VRF has the same name; rename the VRF or use another number"))
     problems += _devices(bundle, numbers, facts)
@@ -94,6 +91,35 @@ def check_on_box(bundle: Bundle, facts: BoxFacts) -> list[Problem]:
                     )
                 )
     return problems
+
+
+def of_other_hardware(bundle: Bundle, facts: BoxFacts) -> list[Problem]:
+    """What fits another router, or this one with another CPU, or with devices that come later.
+
+    Who types it is refused. At a boot nobody would see why the other site is gone, and the bundle works without.
+    """
+    if bundle.disabled:
+        return []
+    problems = [*_cpus(bundle, facts), *uplinks.problems_on_box(bundle, instance_numbers(bundle, facts.topology), facts.devices)]
+    if bundle.vrf and bundle.vrf not in facts.vrfs:
+        problems.append(Problem(f"{bundle.path} vrf {bundle.vrf}", f"does not exist; set vrf name {bundle.vrf} first"))
+    return problems
+
+
+def on_these_cpus(bundle: Bundle, facts: BoxFacts) -> Bundle:
+    """The bundle without the CPUs that this router has not; where none is left, as if none were set."""
+    online = _online(facts)
+    affinity = bundle.affinity
+    if isinstance(affinity, tuple):
+        affinity = tuple(cpu for cpu in affinity if cpu in online) or AUTO
+    overrides = {
+        k: replace(o, cpus=tuple(cpu for cpu in o.cpus or () if cpu in online) or None) for k, o in bundle.overrides.items()
+    }
+    return replace(bundle, affinity=affinity, overrides=overrides)
+
+
+def _online(facts: BoxFacts) -> set[int]:
+    return {cpu.number for cpu in facts.topology} | set(facts.isolated)
 
 
 def _devices(bundle: Bundle, numbers: Sequence[int], facts: BoxFacts) -> Iterable[Problem]:
@@ -138,7 +164,7 @@ def _worlds(bundle: Bundle, facts: BoxFacts) -> Iterable[Problem]:
 
 
 def _cpus(bundle: Bundle, facts: BoxFacts) -> Iterable[Problem]:
-    online = {cpu.number for cpu in facts.topology} | set(facts.isolated)
+    online = _online(facts)
     wanted = [(f"{bundle.path} instance {k} cpu", o.cpus) for k, o in sorted(bundle.overrides.items()) if o.cpus]
     if isinstance(bundle.affinity, tuple):
         wanted.insert(0, (f"{bundle.path} cpu affinity", bundle.affinity))

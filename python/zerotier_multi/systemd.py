@@ -74,6 +74,11 @@ def systemctl(*arguments: str, check: bool = True) -> str:
     return done.stdout
 
 
+def is_booting() -> bool:
+    """Whether the system starts yet: what the configuration is carried out for by itself, on VyOS and Debian."""
+    return systemctl("is-system-running", check=False).strip() in ("initializing", "starting")
+
+
 def unit_states(units: Sequence[str]) -> dict[str, UnitState]:
     """State of each unit, in one call; a unit that does not exist is inactive."""
     if not units:

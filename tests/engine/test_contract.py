@@ -319,6 +319,31 @@ def test_a_home_without_anything_gets_identity_token_port_and_pid(node: Node) ->
 
 
 @only_ours
+def test_an_empty_token_as_after_a_power_cut_is_replaced(node: Node) -> None:
+    (node.home / "authtoken.secret").write_text("")
+    node.start()
+    assert len(node.token()) == 24
+
+
+@only_ours
+def test_a_home_that_has_become_read_only_serves_on(node: Node) -> None:
+    """As after an error of the disk: the kernel mounts it read-only, and an instance that ends must come back."""
+    node.start()
+    address = node.get("/status")[1]["address"]
+    node.stop()
+    run(["mount", "--bind", str(node.home), str(node.home)])
+    try:
+        run(["mount", "-o", "remount,bind,ro", str(node.home)])
+        node.start()
+        assert node.get("/status")[1]["address"] == address
+        second = run(["ip", "netns", "exec", node.host.name, node.engine, "-U", "-p9999", str(node.home)], check=False)
+        assert second.returncode == 1 and "is in use by another process" in second.stdout + second.stderr
+        node.stop()
+    finally:
+        run(["umount", "--lazy", str(node.home)])
+
+
+@only_ours
 @pytest.mark.parametrize("text", ["", "nonsense", "89e92ceee5:0:" + "ab" * 64, "89e92ceee5:0:" + "ab" * 64 + ":" + "cd" * 60])
 def test_a_corrupt_identity_is_never_overwritten(node: Node, text: str) -> None:
     (node.home / "identity.secret").write_text(text)

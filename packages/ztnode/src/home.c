@@ -27,6 +27,8 @@ static int lock(const char *home) {
 	char path[HOME_MAX + 32];
 	snprintf(path, sizeof path, "%s/ztnode.lock", home);
 	int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+	/* A disk that the kernel has made read-only after an error has all that is needed to go on. */
+	if (fd < 0 && errno == EROFS) fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
 	if (fd < 0) {
 		say("home %s is not writable: %s", home, strerror(errno));
 		return -1;
@@ -57,6 +59,11 @@ bool home_token(const char *home, char token[TOKEN_MAX]) {
 	snprintf(path, sizeof path, "%s/authtoken.secret", home);
 	drop_open_token(path);
 	char *text = read_file(path, 4096, NULL);
+	if (text && !*text) { /* as after a power cut */
+		free(text);
+		text = NULL;
+		errno = ENOENT;
+	}
 	if (text) {
 		text[strcspn(text, "\r\n \t")] = 0;
 		bool good = *text && strlen(text) < TOKEN_MAX;
@@ -73,7 +80,7 @@ bool home_token(const char *home, char token[TOKEN_MAX]) {
 	unsigned char random[12];
 	if (getrandom(random, sizeof random, 0) != sizeof random) return false;
 	for (size_t i = 0; i < sizeof random; i++) snprintf(token + 2 * i, 3, "%02x", random[i]);
-	if (write_file(path, token, strlen(token), 0600)) return true;
+	if (write_lasting(path, token, strlen(token), 0600)) return true;
 	say("%s cannot be written: %s", path, strerror(errno));
 	return false;
 }

@@ -93,7 +93,7 @@ bool identity_generate(const char *secret_file, const char *public_file) {
 	core_node *node = NULL;
 	if (ZT_Node_new(&node, &fresh, NULL, &callbacks, now_ms()) != CORE_OK) return false;
 	ZT_Node_delete(node);
-	bool good = identity_sound(fresh.secret) && write_file(secret_file, fresh.secret, strlen(fresh.secret), 0600) &&
+	bool good = identity_sound(fresh.secret) && write_lasting(secret_file, fresh.secret, strlen(fresh.secret), 0600) &&
 	            write_file(public_file, fresh.public, strlen(fresh.public), 0644);
 	if (!good) say("cannot write %s: %s", secret_file, strerror(errno));
 	explicit_bzero(&fresh, sizeof fresh);

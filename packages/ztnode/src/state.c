@@ -95,7 +95,8 @@ bool state_put(const char *home, int type, const uint64_t id[2], const void *dat
 		mkdir(path, 0700);
 		*slash = '/';
 	}
-	if (write_file(path, data, (size_t)length, mode)) return true;
+	bool lasting = type == CORE_STATE_IDENTITY_SECRET;
+	if ((lasting ? write_lasting : write_file)(path, data, (size_t)length, mode)) return true;
 	say("cannot write %s: %s", path, strerror(errno));
 	return !identity;
 }

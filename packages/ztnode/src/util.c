@@ -3,6 +3,7 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <libgen.h>
 #include <netinet/in.h>
 #include <stdarg.h>
 #include <stdatomic.h>
@@ -99,7 +100,27 @@ out:;
 	return data;
 }
 
-bool write_file(const char *path, const void *data, size_t length, unsigned int mode) {
+static bool write_all(int fd, const char *from, size_t length) {
+	while (length) {
+		ssize_t put = write(fd, from, length);
+		if (put < 0 && errno == EINTR) continue;
+		if (put <= 0) return false;
+		from += put;
+		length -= (size_t)put;
+	}
+	return true;
+}
+
+static void flush_directory(const char *path) {
+	char directory[4096];
+	snprintf(directory, sizeof directory, "%s", path);
+	int fd = open(dirname(directory), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (fd < 0) return;
+	fsync(fd);
+	close(fd);
+}
+
+static bool replace_file(const char *path, const void *data, size_t length, unsigned int mode, bool lasting) {
 	char temporary[4096];
 	if (snprintf(temporary, sizeof temporary, "%s.new", path) >= (int)sizeof temporary) {
 		errno = ENAMETOOLONG;
@@ -107,25 +128,22 @@ bool write_file(const char *path, const void *data, size_t length, unsigned int 
 	}
 	int fd = open(temporary, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, mode);
 	if (fd < 0) return false;
-	const char *from = data;
-	while (length) {
-		ssize_t put = write(fd, from, length);
-		if (put < 0 && errno == EINTR) continue;
-		if (put <= 0) goto failed;
-		from += put;
-		length -= (size_t)put;
-	}
-	if (close(fd) < 0 || rename(temporary, path) < 0) {
-		fd = -1;
-		goto failed;
-	}
-	return true;
-failed:;
+	bool good = write_all(fd, data, length) && (!lasting || fsync(fd) == 0);
 	int saved = errno;
-	if (fd >= 0) close(fd);
-	unlink(temporary);
+	if (close(fd) < 0 && good) good = false, saved = errno;
+	if (good && rename(temporary, path) < 0) good = false, saved = errno;
+	if (!good) unlink(temporary);
+	else if (lasting) flush_directory(path);
 	errno = saved;
-	return false;
+	return good;
+}
+
+bool write_file(const char *path, const void *data, size_t length, unsigned int mode) {
+	return replace_file(path, data, length, mode, false);
+}
+
+bool write_lasting(const char *path, const void *data, size_t length, unsigned int mode) {
+	return replace_file(path, data, length, mode, true);
 }
 
 bool parse_hex(const char *text, size_t digits, uint64_t *value) {

@@ -37,6 +37,8 @@ char *read_file(const char *path, size_t limit, size_t *length);
 
 /* The file appears whole or not at all, with this mode. False with errno set. */
 bool write_file(const char *path, const void *data, size_t length, unsigned int mode);
+/* It is on the disk then, for what cannot be made again: after a power cut a new file may be empty else. */
+bool write_lasting(const char *path, const void *data, size_t length, unsigned int mode);
 
 /* Parse exactly `digits` hex digits; false for anything else. */
 bool parse_hex(const char *text, size_t digits, uint64_t *value);

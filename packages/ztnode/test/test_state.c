@@ -72,9 +72,31 @@ static void the_oldest_of_too_many_peers_are_forgotten(void) {
 	}
 }
 
+/* -- what must be on the disk */
+
+static int flushed; /* files and directories */
+int __wrap_fsync(int fd);
+int __wrap_fsync(int fd) {
+	struct stat info;
+	assert(fstat(fd, &info) == 0 && (S_ISREG(info.st_mode) || S_ISDIR(info.st_mode)));
+	flushed += S_ISREG(info.st_mode) ? 1 : 10;
+	return 0;
+}
+
+static void a_secret_outlives_a_power_cut(void) {
+	assert(state_put(home, CORE_STATE_IDENTITY_SECRET, NO_ID, "secret", 6) && flushed == 11);
+	assert(!state_put(home, CORE_STATE_IDENTITY_SECRET, NO_ID, "other", 5)); /* there is one */
+	assert(state_put(home, CORE_STATE_IDENTITY_PUBLIC, NO_ID, "public", 6) && flushed == 11);
+	snprintf(path, sizeof path, "%s/identity.secret", home);
+	assert(unlink(path) == 0);
+	snprintf(path, sizeof path, "%s/identity.public", home);
+	assert(unlink(path) == 0);
+}
+
 int main(void) {
 	strcpy(home, "/tmp/ztnode-state-XXXXXX");
 	assert(mkdtemp(home));
+	a_secret_outlives_a_power_cut();
 	snprintf(path, sizeof path, "%s/planet", home);
 	size_t length;
 	const unsigned char *newest = planet_newest(&length);
