@@ -48,6 +48,7 @@ def test_everything_is_where_vyos_looks_for_it(vyos_1x: Make) -> None:
         "src/completion/list_zerotier.sh",
         "src/systemd/zerotier-multi@.service",
         "src/systemd/zerotier-pathd.service",
+        "src/etc/systemd/network/05-zerotier.link",
         "python/zerotier_multi/pathd/daemon.py",
         "python/zerotier_multi/interfaces_zerotier.xml.in",
         "python/vyos/ifconfig/zerotier.py",

@@ -27,6 +27,7 @@ FOLDERS = (
     Folder("interface-definitions", "python/zerotier_multi", "interfaces_zerotier.xml.in"),  # the library reads ranges there
     Folder("smoketest/scripts/cli", "smoketest/scripts/cli", "*.py"),
     Folder("packages/zerotier-multi/systemd", "src/systemd", "*.service"),
+    Folder("packages/zerotier-multi/network", "src/etc/systemd/network", "05-*"),
     # What only a vyos-1x tree needs, at the places that it has there.
     Folder("vyos-build/vyos-1x", ".", "**/*"),
 )
