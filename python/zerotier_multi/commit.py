@@ -277,7 +277,10 @@ def _apply(change: Change) -> list[str]:
             systemd.systemctl("reset-failed", *gone, check=False)
         states = systemd.unit_states(list(units))
         problems += _keep_secrets(instances, states)
-        digests = {i.unit: _digest(change.plan, i) for i in instances} if change.plan else {}
+        files = {i.unit: _files(change.plan, i) for i in instances} if change.plan else {}
+        for instance in instances:  # zerotier-pathd may have written them by the plan of before since generate()
+            sync_home(Path(instance.home), files[instance.unit])
+        digests = {i.unit: _digest(files[i.unit], i) for i in instances}
         outdated = any(state.outdated for state in states.values())
         systemd.apply_dropins({i.unit: dropin(i, digests[i.unit]) for i in instances}, gone, outdated)
         untouched = False
@@ -307,9 +310,9 @@ def _keep_secrets(instances: Sequence[InstancePlan], states: Mapping[str, system
     return told
 
 
-def _digest(plan: Plan, instance: InstancePlan) -> str:
+def _digest(files: HomeFiles, instance: InstancePlan) -> str:
     """What a process has to be started under; one that has a token that was taken away is not."""
-    digest = _files(plan, instance).restart_digest
+    digest = files.restart_digest
     renewals = token_renewals(Path(instance.home))
     return f"{digest}-{renewals}" if renewals else digest
 

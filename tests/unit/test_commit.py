@@ -213,6 +213,33 @@ def test_what_was_restarted_keeps_what_it_was_restarted_for(
     )
 
 
+def test_what_the_daemon_wrote_by_the_plan_of_before_is_not_what_an_instance_starts_with(
+    files: Callable[[], dict[str, bytes]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It writes homes where an address of a name has changed, or an instance is not on its network, without a commit's turn."""
+    before = files()
+    monkeypatch.setattr(systemd, "loaded_instances", lambda _bundle: [])
+    monkeypatch.setattr(systemd, "systemctl", lambda *_words, **_options: "")
+    monkeypatch.setattr(commit, "_await_devices", lambda _instances: None)
+    commit.generate(change(OTHER))
+    wanted = files()
+    homes = {name for name in wanted if name.endswith("local.conf") and wanted[name] != before[name]}
+    assert homes
+
+    def ask(_request: object) -> dict[str, object]:
+        plan = change(PLAN).plan
+        assert plan
+        for instance in plan.instances:
+            commit.sync_home(Path(instance.home), commit._files(plan, instance))
+        assert {name for name in homes if files()[name] == before[name]} == homes
+        return {}
+
+    monkeypatch.setattr(commit, "ask", ask)
+    monkeypatch.setattr(commit, "_start", lambda *_given: None)
+    commit.apply(change(OTHER))
+    assert {name: files()[name] for name in homes} == {name: wanted[name] for name in homes}
+
+
 @pytest.mark.parametrize("had", [True, False], ids=["another before", "none before"])
 def test_an_identity_of_a_refused_commit_does_not_stay(
     files: Callable[[], dict[str, bytes]], monkeypatch: pytest.MonkeyPatch, had: bool
