@@ -117,8 +117,20 @@ def check(
     api_key = bundle.controller.api_key if bundle.controller and plan.controller else None
     leaving = tuple(standing.bundle for standing in published_plans() if standing.bundle not in bundles)
     devices = (name, *(device for instance in plan.instances for device in instance.devices))
-    told = [*map(str, misfits), *warnings(bundle, facts), *dependents.warnings(name, devices, elsewhere)]
+    told = [*map(str, misfits), *warnings(bundle, facts), *_other_nodes(plan, leaving), *dependents.warnings(name, devices, elsewhere)]
     return Change(name, plan, tuple(map(plain, told)), secrets, api_key, leaving, settings)
+
+
+def _other_nodes(plan: Plan, leaving: Sequence[str]) -> list[str]:
+    """A bundle that gets another name (``rename``) leaves its homes behind, and with them its identities."""
+    left = [name for name in leaving if any((names.HOME_ROOT / name).glob("*/identity.secret"))]
+    if not left or not plan.instances or any((Path(i.home) / "identity.secret").exists() or i.identity for i in plan.instances):
+        return []
+    old, new = names.HOME_ROOT / left[0], names.HOME_ROOT / plan.bundle
+    return [
+        f"interfaces zerotier {plan.bundle} gets new identities, which no remote and no controller knows; to keep those of "
+        f"{left[0]}, discard this, delete {left[0]} in a commit of its own, and before you set {plan.bundle}: mv {old} {new}"
+    ]
 
 
 def _parse_other(name: str, tree: Mapping[str, Any]) -> Bundle | None:

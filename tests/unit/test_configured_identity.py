@@ -169,6 +169,19 @@ def homes(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     return names.HOME_ROOT
 
 
+def test_a_bundle_with_another_name_is_told_that_its_nodes_are_new(homes: Path) -> None:
+    lines = "zt1 instances 2\nzt1 network-id 8056c2e21c000001\n"
+    (told,) = [text for text in commit.check("zt1", proposed(lines)).warnings if "identities" in text]
+    assert told == (
+        "interfaces zerotier zt1 gets new identities, which no remote and no controller knows; to keep those of zt0, discard this, "
+        f"delete zt0 in a commit of its own, and before you set zt1: mv {homes}/zt0 {homes}/zt1"
+    )
+    both = "zt0 instances 2\nzt0 network-id 8056c2e21c000001\n" + lines.replace("instances 2", "instances 1")
+    assert not [text for text in commit.check("zt1", proposed(both)).warnings if "identities" in text]
+    (homes / "zt0").rename(homes / "zt1")
+    assert not [text for text in commit.check("zt1", proposed(lines)).warnings if "identities" in text]
+
+
 def test_a_bundle_gets_another_name_in_one_commit(homes: Path) -> None:
     """ztsh checks everything before it changes anything; VyOS has deleted zt0 when it comes to zt1."""
     change = commit.check("zt1", proposed(IS))
