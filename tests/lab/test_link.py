@@ -227,3 +227,21 @@ def test_everything_is_back_after_a_reboot_with_the_same_identities(pair: list[R
     reach(r2, loopback(r2), loopback(r1))
     assert [r1.read(f"/config/zerotier-multi/zt0/{k}/identity.public") for k in range(1, 5)] == before
     assert status(r1)["problems"] == []
+
+
+def test_a_configuration_for_more_cpus_boots_and_says_so(pair: list[Router]) -> None:
+    """As of a backup on a smaller router, or after a firmware update that switched cores off."""
+    r1, r2 = pair
+    r1.must_configure("set interfaces zerotier zt0 cpu affinity 0-1", save=True)
+    r1.run(["sed", "-i", "s/affinity \"0-1\"/affinity \"1,98-99\"/", "/config/config.boot"])
+    r1.reboot()
+    r1.wait(lambda: paths_up(r1) == 4, what="4 paths up after the reboot")
+    reach(r1, loopback(r1), loopback(r2))
+    fault = "interfaces zerotier zt0 cpu affinity 1,98-99: this router has no CPU 98-99; its CPUs are"
+    assert "98-99; its CPUs are 0" in r1.journal("ztsh-boot.service")  # its lines are wrapped
+    for pid in processes(r1).values():
+        assert "Cpus_allowed_list:\t1\n" in r1.read(f"/proc/{pid}/status")
+    refused = r1.configure("set interfaces zerotier zt0 description 'moved'")
+    assert not refused.ok and fault in " ".join(refused.output.split())
+    assert paths_up(r1) == 4
+    r1.must_configure("delete interfaces zerotier zt0 cpu affinity\nset interfaces zerotier zt0 description 'moved'", save=True)
