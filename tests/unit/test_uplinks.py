@@ -8,6 +8,7 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
+from typing import cast
 
 import pytest
 from tests.configuration import EXAMPLE, bundle
@@ -26,6 +27,7 @@ from zerotier_multi.planner import make_plan
 from zerotier_multi.netlink.links import Address, Link
 from zerotier_multi.netlink.routes import Route
 from zerotier_multi.netlink.rules import Rule
+from zerotier_multi.netlink.rtnl import Rtnl
 
 WAN2 = "instance 3 source-interface eth1\n"
 TABLE = names.uplink_table("zt0", 3, 0)
@@ -177,6 +179,28 @@ def test_the_gateway_of_a_default_route_with_a_next_hop_object(case: str, compat
     assert found == gateways
     devices = {word for before, word in itertools.pairwise(commands.replace(";", "").split()) if before == "dev"}
     assert ways == sorted([family, device] for device in devices)
+
+
+def test_gateways_are_read_again_in_time() -> None:
+    """A lease may bring another gateway with the same address, and nothing tells of it."""
+
+    class Asked:
+        def __init__(self) -> None:
+            self.answers = ["203.0.113.254", "203.0.113.7"]
+
+        def default_gateways(self, family: int, _index: int, _table: int) -> list[str]:
+            return self.answers[:1] if family == 4 else []
+
+    rtnl, gateways, have = Asked(), uplinks.Gateways(), box()
+    assert gateways.wake() is None
+    first = gateways.read(cast(Rtnl, rtnl), ["eth1"], have, 100.0)
+    wake = gateways.wake()
+    assert wake == 100.0 + uplinks.AGE <= 130.0
+    rtnl.answers.pop(0)
+    assert gateways.read(cast(Rtnl, rtnl), ["eth1"], have, wake - 1) == first == {("eth1", 4): "203.0.113.254"}
+    assert gateways.read(cast(Rtnl, rtnl), ["eth1"], have, wake) == {("eth1", 4): "203.0.113.7"}
+    gateways.read(cast(Rtnl, rtnl), [], have, wake + 1)
+    assert gateways.wake() is None
 
 
 def test_a_device_of_ppp_needs_no_gateway() -> None:

@@ -169,7 +169,7 @@ def loose(used: Collection[str], rp_filters: Mapping[str, str | None], rp_filter
 class Gateways:
     """Gateways of devices, read again when :attr:`stale` has been set: a main table may be very long.
 
-    Leases have no events; they are read with the rest, at least every :data:`AGE` seconds.
+    Leases have no events; they are read with the rest, every :data:`AGE` seconds at least (:meth:`wake`).
     """
 
     stale: bool = True
@@ -185,6 +185,10 @@ class Gateways:
                 self._look(rtnl, have.links[device], have)
             self._of, self.stale = frozenset(used), False
         return self._known
+
+    def wake(self) -> float | None:
+        """When they have to be read again; None where no device is used."""
+        return self._read_at + AGE if self._of else None
 
     def _look(self, rtnl: Rtnl, link: Link, have: KernelState) -> None:
         for family in (4, 6):
