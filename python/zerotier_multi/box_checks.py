@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from zerotier_multi import bridges, mirror, names, networks, uplinks, world
 from zerotier_multi.bundle import AUTO, Bundle
 from zerotier_multi.bundle_parser import MOON_REMEDY, PLANET_REMEDY
+from zerotier_multi.checks import own_addresses
 from zerotier_multi.controller import settings as controllers
 from zerotier_multi.cpu import Topology, format_cpu_list
 from zerotier_multi.engine_choice import engine_problems
@@ -40,15 +41,15 @@ class BoxFacts:
     zerotier_one: tuple[int, ...] = ()  # its version, where a setting needs a certain one
 
 
-def check_on_box(bundle: Bundle, facts: BoxFacts, *, booting: bool = False) -> list[Problem]:
-    """Problems of a bundle on this very box; ``booting``: without those of :func:`of_other_hardware`."""
+def check_on_box(bundle: Bundle, facts: BoxFacts, others: Sequence[Bundle] = (), *, booting: bool = False) -> list[Problem]:
+    """Problems of a bundle on this very box, beside ``others``; ``booting``: without those that are :func:`tolerable`."""
     if bundle.disabled:
         return []
     numbers = instance_numbers(bundle, facts.topology)
     problems = [
         *_worlds(bundle, facts),
         *engine_problems(bundle, facts.engines, facts.own_addresses),
-        *([] if booting else of_other_hardware(bundle, facts)),
+        *([] if booting else tolerable(bundle, facts, others)),
     ]
     if not facts.has_tun:
         problems.append(
@@ -93,14 +94,16 @@ def check_on_box(bundle: Bundle, facts: BoxFacts, *, booting: bool = False) -> l
     return problems
 
 
-def of_other_hardware(bundle: Bundle, facts: BoxFacts) -> list[Problem]:
-    """What fits another router, or this one with another CPU, or with devices that come later.
+def tolerable(bundle: Bundle, facts: BoxFacts, others: Sequence[Bundle] = ()) -> list[Problem]:
+    """What a commit is refused for, and a boot is not, because the rest of the bundle works.
 
-    Who types it is refused. At a boot nobody would see why the other site is gone, and the bundle works without.
+    Most of it fits another router, or this one with other CPUs, or with devices that come later. Who types it sees why; at
+    a boot nobody would see why the other site is gone.
     """
     if bundle.disabled:
         return []
     problems = [*_cpus(bundle, facts), *uplinks.problems_on_box(bundle, instance_numbers(bundle, facts.topology), facts.devices)]
+    problems += own_addresses(bundle, others)
     if bundle.vrf and bundle.vrf not in facts.vrfs:
         problems.append(Problem(f"{bundle.path} vrf {bundle.vrf}", f"does not exist; set vrf name {bundle.vrf} first"))
     return problems

@@ -178,6 +178,20 @@ def _remotes(bundle: Bundle) -> Iterable[Problem]:
                     yield Problem(at, f"is inside transit prefix {transit.prefix}; use another prefix")
 
 
+def own_addresses(bundle: Bundle, others: Iterable[Bundle] = ()) -> Iterable[Problem]:
+    """Prefixes of remotes that are addresses of this router on a bundle of one VRF: the kernel delivers their packets here."""
+    bundles = [bundle, *(other for other in others if other.vrf == bundle.vrf)]
+    addresses = {ipaddress.ip_network(address.ip): (address, own.name) for own in bundles for address in own.addresses}
+    for remote in bundle.remotes:
+        for prefix in remote.prefixes:
+            if prefix in addresses and not remote.disabled:
+                address, name = addresses[prefix]
+                yield Problem(
+                    f"{bundle.path} remote {remote.name} prefix {prefix}",
+                    f"is address {address} of {name} on this router; set a prefix that {remote.name} has",
+                )
+
+
 def _site(bundle: Bundle, remote: Remote, where: str, sites: dict[int, str]) -> Iterable[Problem]:
     site = bundle.remote_site(remote)
     if site is None:

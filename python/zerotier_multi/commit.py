@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from zerotier_multi import box, dependents, names, restarts, systemd, turn, usage
-from zerotier_multi.box_checks import check_on_box, of_other_hardware, on_these_cpus, warnings
+from zerotier_multi.box_checks import check_on_box, on_these_cpus, tolerable, warnings
 from zerotier_multi.bundle import Bundle
 from zerotier_multi.bundle_parser import parse_bundle
 from zerotier_multi.configured_identity import settle
@@ -105,9 +105,9 @@ def check(
     # VyOS commits each bundle by itself, and one that is refused stays as it is.
     coming = {other: b if b and not check_bundle(b, topology) else None for other, b in others.items()}
     facts = read_facts(bundle, topology, coming)
-    misfits = of_other_hardware(bundle, facts)
-    booting = bool(misfits) and systemd.is_booting()
-    refuse_if_any(check_on_box(bundle, facts, booting=booting))
+    tolerated = tolerable(bundle, facts, known)
+    booting = bool(tolerated) and systemd.is_booting()
+    refuse_if_any(check_on_box(bundle, facts, known, booting=booting))
     if booting:
         bundle = on_these_cpus(bundle, facts)
     choice = choose_engine(bundle, facts.engines, facts.own_addresses) or Choice("")  # none: a disabled bundle
@@ -117,7 +117,12 @@ def check(
     api_key = bundle.controller.api_key if bundle.controller and plan.controller else None
     leaving = tuple(standing.bundle for standing in published_plans() if standing.bundle not in bundles)
     devices = (name, *(device for instance in plan.instances for device in instance.devices))
-    told = [*map(str, misfits), *warnings(bundle, facts), *_other_nodes(plan, leaving), *dependents.warnings(name, devices, elsewhere)]
+    told = [
+        *map(str, tolerated),
+        *warnings(bundle, facts),
+        *_other_nodes(plan, leaving),
+        *dependents.warnings(name, devices, elsewhere),
+    ]
     return Change(name, plan, tuple(map(plain, told)), secrets, api_key, leaving, settings)
 
 

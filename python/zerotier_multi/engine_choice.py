@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import PurePath
 
+from zerotier_multi.blacklist import blacklist
 from zerotier_multi.bundle import AUTO, Bundle
 from zerotier_multi.errors import Problem
 from zerotier_multi.networks import wants_managed
@@ -82,10 +83,9 @@ def _many_listen_addresses(bundle: Bundle, own: OwnAddresses) -> Iterable[str]:
 
 
 def _many_prefixes(bundle: Bundle, own: OwnAddresses) -> Iterable[str]:
-    remotes = [r for r in bundle.remotes if not r.disabled]
-    prefixes = {prefix for r in remotes for prefix in r.prefixes} | {a.network for a in bundle.addresses}
-    if len(prefixes) + len(bundle.transits) > MAX_PREFIXES:
-        yield "remote"
+    kept, configured = set(map(str, blacklist(bundle))), {s.key[1] for s in bundle.settings if s.key[0] == "physical"}
+    if len(kept | configured) > MAX_PREFIXES:
+        yield "remote" if len(kept) > len(configured) else "network-config"
 
 
 NEEDS: tuple[Need, ...] = (

@@ -11,6 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from zerotier_multi import names
+from zerotier_multi.blacklist import without
 from zerotier_multi.homefiles import HomeFiles, home_files
 from zerotier_multi.identity import PublicIdentity
 from zerotier_multi import memory
@@ -64,9 +65,13 @@ def named_peers(plans: Iterable[Plan]) -> Iterator[tuple[Plan, PeerPlan, str]]:
 def with_hosts(plan: Plan, hosts: Hosts) -> Plan:
     """The plan with addresses instead of names; a name without one is left out.
 
-    A peer has no more endpoints than an engine takes: those that are configured as addresses first.
+    A peer has no more endpoints than an engine takes: those that are configured as addresses first. What a name stands for is
+    the underlay, as a configured address is.
     """
-    return replace(plan, peers=tuple(replace(peer, endpoints=_resolved(peer, hosts)) for peer in plan.peers))
+    addresses = {ipaddress.ip_address(a) for _plan, _peer, host in named_peers([plan]) for a in hosts.get(host, ())}
+    left = without(map(ipaddress.ip_network, plan.blacklist), addresses) if addresses else plan.blacklist
+    peers = tuple(replace(peer, endpoints=_resolved(peer, hosts)) for peer in plan.peers)
+    return replace(plan, peers=peers, blacklist=tuple(map(str, left)))
 
 
 def _resolved(peer: PeerPlan, hosts: Hosts) -> tuple[str, ...]:

@@ -151,6 +151,14 @@ class PeerPlan:
 
 
 @dataclass(frozen=True)
+class RemotePlan:
+    """A remote that nothing leads to yet, because in controller-free mode no identity of it is configured."""
+
+    name: str
+    prefixes: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class Plan:
     """The wanted state of one bundle. ``mtu`` None means the best size the network allows."""
 
@@ -180,6 +188,14 @@ class Plan:
     redirect: str | None = None  # the device that takes what comes in
     source_validation: tuple[str, str] = (NO_VALIDATION, NO_VALIDATION)  # of IPv4 and IPv6
     disable_forwarding: tuple[bool, bool] = (False, False)
+    without_identity: tuple[
+        RemotePlan, ...
+    ] = ()  # they have no path, group or route; a plan of an earlier version has no word on them
+
+    @property
+    def nowhere(self) -> dict[str, str]:
+        """Prefixes of remotes that nothing leads to yet, and why."""
+        return {prefix: f"no identity of {r.name} is configured" for r in self.without_identity for prefix in r.prefixes}
 
     def instance(self, number: int) -> InstancePlan | None:
         """The instance with that number, or None."""

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import base64
-import ipaddress
 from collections.abc import Iterable, Sequence
 
 from zerotier_multi import names
+from zerotier_multi.blacklist import blacklist
 from zerotier_multi.bundle import AUTO, Bundle, Remote
 from zerotier_multi.cpu import Topology, performance_cores, place, placement_order
 from zerotier_multi.identity import mac_on_network
@@ -19,10 +19,10 @@ from zerotier_multi.plan import (
     PathPlan,
     PeerPlan,
     Plan,
+    RemotePlan,
     RoutePlan,
     SettingPlan,
 )
-from zerotier_multi.transit import IPAddress, IPNetwork
 
 # fib_multipath_hash_policy of net.ipv4 and net.ipv6 (kernel documentation, ip-sysctl)
 HASH_POLICY = {"layer3": 0, "layer4": 1, "inner": 2}
@@ -88,7 +88,7 @@ def make_plan(
         groups=groups,
         routes=routes,
         peers=tuple(_peers(bundle, numbers, remotes)) if bundle.controller_free else (),
-        blacklist=_blacklist(bundle, remotes),
+        blacklist=tuple(map(str, blacklist(bundle))),
         health=HealthPlan(not bundle.health_disabled, bundle.health_interval, bundle.health_multiplier),
         keep_routes=bundle.all_paths_down == "keep",
         auto_weights=bundle.weights == "auto",
@@ -102,6 +102,7 @@ def make_plan(
         redirect=bundle.redirect,
         source_validation=bundle.source_validation,
         disable_forwarding=bundle.disable_forwarding,
+        without_identity=tuple(_without_identity(remotes, paths)) if bundle.controller_free else (),
     )
 
 
@@ -179,6 +180,13 @@ def _paths(bundle: Bundle, numbers: Sequence[int], remotes: Sequence[Remote]) ->
                 )
 
 
+def _without_identity(remotes: Sequence[Remote], paths: Sequence[PathPlan]) -> Iterable[RemotePlan]:
+    known = {path.remote for path in paths}
+    for remote in remotes:
+        if remote.name not in known:
+            yield RemotePlan(remote.name, tuple(map(str, remote.prefixes)))
+
+
 def _groups(bundle: Bundle, remotes: Sequence[Remote], paths: Sequence[PathPlan]) -> Iterable[GroupPlan]:
     for remote in remotes:
         for transit in bundle.transits:
@@ -212,27 +220,3 @@ def _peers(bundle: Bundle, numbers: Sequence[int], remotes: Sequence[Remote]) ->
             if known and known.identity:
                 endpoints = tuple(str(e) for e in (*known.endpoints, *known.named))
                 yield PeerPlan(remote.name, k, str(known.identity), endpoints)
-
-
-def _blacklist(bundle: Bundle, remotes: Sequence[Remote]) -> tuple[str, ...]:
-    """What must never be taken for the underlay: a path found there would be a tunnel in the tunnel.
-
-    That is what the bundle has itself, and the loopback addresses of the remotes. An engine does not even listen on an
-    address that is in here; so wider prefixes of remotes are not, because the underlay may lie inside them, nor are
-    endpoints. An engine's sockets are bound to their devices, which no route over a bundle changes.
-    """
-    prefixes: list[IPNetwork] = [t.prefix for t in bundle.transits]
-    prefixes += [a.network for a in bundle.addresses]
-    prefixes += [a.network for options in bundle.networks.values() for a in options.addresses]
-    prefixes += [p for remote in remotes for p in remote.prefixes if p.prefixlen == p.max_prefixlen]
-    endpoints = {e.address for r in remotes for known in r.instances.values() for e in known.endpoints}
-    for address in endpoints:
-        prefixes = [rest for prefix in prefixes for rest in _without(prefix, address)]
-    return tuple(dict.fromkeys(str(p) for p in prefixes))
-
-
-def _without(prefix: IPNetwork, address: IPAddress) -> Iterable[IPNetwork]:
-    """What of a prefix is left without an address."""
-    if prefix.version != address.version or address not in prefix:
-        return (prefix,)
-    return sorted(prefix.address_exclude(ipaddress.ip_network(address)))  # type: ignore[arg-type]

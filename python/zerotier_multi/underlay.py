@@ -11,18 +11,23 @@ from zerotier_multi.local_conf import TUNNEL_PREFIXES
 from zerotier_multi.plan import Plan
 from zerotier_multi.transit import IPInterface, IPNetwork
 
-# Addresses that the Internet does not route: RFC 1918, RFC 6598 (behind a carrier's NAT), RFC 4193.
-PRIVATE = tuple(map(ipaddress.ip_network, ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10", "fc00::/7")))
+# Addresses that the Internet does not route: RFC 1918, RFC 6598 (behind a carrier's NAT), RFC 6890 (of 464XLAT), RFC 4193.
+_PRIVATE = "10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10", "192.0.0.0/24", "fc00::/7"
+PRIVATE = tuple(map(ipaddress.ip_network, _PRIVATE))
 # A bridge of docker's is named after the first 12 digits of a network id.
 _CONTAINER_BRIDGE = re.compile(r"br-[0-9a-f]{12}")
 
 
 @dataclass(frozen=True)
 class Local:
-    """An address that an instance listens on, with the length of its subnet, and its device (empty: not known)."""
+    """An address that an instance listens on, with the length of its subnet, and its device (empty: not known).
+
+    ``passing`` says why the device will not keep it, as :func:`netlink.links.passing` does.
+    """
 
     device: str
     interface: IPInterface
+    passing: str = ""
 
 
 @dataclass(frozen=True)
@@ -56,6 +61,8 @@ def verdicts(listening: Sequence[Local], uplinks: Collection[str], plans: Iterab
     ways_out = {local.device for local in possible} & set(uplinks)
     outside = [local for local in possible if not ways_out or local.device in ways_out]
     public = [local for local in outside if not is_private(local.interface)]
+    # An address that lasts says as much as those that its device gives up within hours or days.
+    lasting = {(local.device, local.interface.version) for local in public or outside if not local.passing}
 
     def verdict(local: Local) -> Verdict:
         if never[local] is not None:
@@ -64,6 +71,8 @@ def verdicts(listening: Sequence[Local], uplinks: Collection[str], plans: Iterab
             return Verdict(local, f"{local.device} has no default route", on_request=True)
         if public and local not in public:
             return Verdict(local, "private", on_request=True)
+        if local.passing and (local.device, local.interface.version) in lasting:
+            return Verdict(local, local.passing, on_request=True)
         return Verdict(local)
 
     return [verdict(local) for local in listening]

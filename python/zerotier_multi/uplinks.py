@@ -6,8 +6,10 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from zerotier_multi import names
 from zerotier_multi.bundle import Bundle
+from zerotier_multi.engine_choice import ZEROTIER_ONE, ZTNODE, needed
 from zerotier_multi.errors import Problem
 from zerotier_multi.local_conf import TUNNEL_PREFIXES
+from zerotier_multi.transit import IPAddress
 
 
 def problems(bundle: Bundle, numbers: Sequence[int]) -> Iterable[Problem]:
@@ -35,6 +37,7 @@ def problems(bundle: Bundle, numbers: Sequence[int]) -> Iterable[Problem]:
 
 def problems_on_box(bundle: Bundle, numbers: Sequence[int], devices: Mapping[str, Sequence[str]]) -> Iterable[Problem]:
     """What is wrong on this router; ``devices`` are its devices with their addresses."""
+    yield from _unheard(bundle, numbers, devices)
     for k in numbers:
         override = bundle.override(k)
         if override.source_interface is None:
@@ -54,6 +57,31 @@ def problems_on_box(bundle: Bundle, numbers: Sequence[int], devices: Mapping[str
                     f"{bundle.path} instance {k} listen-address {address}",
                     f"is an address of {owner}, not of source-interface {override.source_interface}; delete one of them",
                 )
+
+
+def _unheard(bundle: Bundle, numbers: Sequence[int], devices: Mapping[str, Sequence[str]]) -> Iterable[Problem]:
+    """Addresses to listen on that belong to devices which an engine leaves out, whatever it is told to bind to.
+
+    A zerotier-one takes those that it is given from any device; on one of a bundle it would make a tunnel in the tunnel.
+    """
+    binds_any = bundle.engine == ZEROTIER_ONE or bool(needed(bundle, {}))
+    given: dict[str, IPAddress] = {}
+    for k in numbers:
+        if bundle.override(k).source_interface is None:
+            level = f"{bundle.path} instance {k}" if bundle.override(k).listen else bundle.path
+            given |= {f"{level} listen-address {address}": address for address in bundle.listening(k)}
+    for path, address in given.items():
+        owners = ["lo"] if address.is_loopback else [device for device, own in devices.items() if str(address) in own]
+        if not owners or not all(device == "lo" or device.startswith(TUNNEL_PREFIXES) for device in owners):
+            continue
+        if names.is_our_device(owners[0]):
+            yield Problem(path, f"is an address of {owners[0]}, a device of a bundle; set an address of an interface such as eth1")
+        elif not binds_any:
+            yield Problem(
+                path,
+                f"is an address of {owners[0]}, a tunnel or loopback device, where {ZTNODE} does not listen; "
+                f"set an address of an interface such as eth1, or engine {ZEROTIER_ONE}",
+            )
 
 
 def warnings(bundle: Bundle, numbers: Sequence[int], devices: Mapping[str, Sequence[str]]) -> list[str]:

@@ -209,6 +209,23 @@ ON_BOX = [
     ("no address of its uplink", EXAMPLE + "instance 2 source-interface eth1\nlisten-address 198.51.100.1",
      {"devices": {"eth0": ("198.51.100.1",), "eth1": ("203.0.113.1",)}},
      f"{P} listen-address 198.51.100.1 is not on source-interface eth1 of instance 2, which would listen nowhere; set instance 2 listen-address"),
+    ("an address of this router behind a remote", EXAMPLE + "remote R2 prefix 10.0.55.1/32", {},
+     f"{P} remote R2 prefix 10.0.55.1/32 is address 10.0.55.1/32 of zt0 on this router; set a prefix that R2 has"),
+    ("an address of this router with a longer prefix behind a remote", EXAMPLE.replace("55.1/32", "55.1/24") + "remote R2 prefix 10.0.55.1/32", {},
+     f"{P} remote R2 prefix 10.0.55.1/32 is address 10.0.55.1/24 of zt0 on this router; set a prefix that R2 has"),
+    ("a loopback address to listen on", EXAMPLE + "listen-address 198.51.100.1\nlisten-address 192.0.2.1",
+     {"devices": {"eth0": ("198.51.100.1",), "lo": ("192.0.2.1",)}},
+     f"{P} listen-address 192.0.2.1 is an address of lo, a tunnel or loopback device, where ztnode does not listen; "
+     "set an address of an interface such as eth1, or engine zerotier-one"),
+    ("the loopback address to listen on", EXAMPLE + "instance 2 listen-address 127.0.0.1", {},
+     f"{P} instance 2 listen-address 127.0.0.1 is an address of lo, a tunnel or loopback device, where ztnode does not listen; "
+     "set an address of an interface such as eth1, or engine zerotier-one"),
+    ("a tunnel's address to listen on", EXAMPLE + "instance 2 listen-address 2001:db8::1", {"devices": {"wg0": ("2001:db8::1",)}},
+     f"{P} instance 2 listen-address 2001:db8::1 is an address of wg0, a tunnel or loopback device, where ztnode does not listen; "
+     "set an address of an interface such as eth1, or engine zerotier-one"),
+    ("a bundle's own address to listen on", EXAMPLE + "engine zerotier-one\ninstance 2 listen-address 10.15.0.1",
+     {"devices": {"zt1p1": ("10.15.0.1",)}, "engines": {"zerotier-one": "/usr/sbin/zerotier-one"}},
+     f"{P} instance 2 listen-address 10.15.0.1 is an address of zt1p1, a device of a bundle; set an address of an interface such as eth1"),
     ("our own identity as a remote's", EXAMPLE + f"controller-free\nremote R2 instance 1 identity 89e92ceee5:0:{KEY}", {"own_addresses": {"89e92ceee5": "zt0/1"}},
      f"{P} remote R2 instance 1 identity 89e92ceee5 is the identity of zt0/1 on this router; set the identity that R2 prints"),
 ]  # fmt: skip
@@ -218,6 +235,23 @@ ON_BOX = [
 def test_a_bundle_on_this_box(text: str, facts: dict, sentence: str) -> None:
     bundle = parse_bundle("zt0", configured(text)["zt0"])
     assert [str(p) for p in check_on_box(bundle, replace(BOX, **facts))] == [sentence]
+
+
+HEARD = [
+    ("one that an interface has too", "listen-address 192.0.2.1", {"lo": ("192.0.2.1",), "eth0": ("192.0.2.1",)}),
+    ("one that no device has yet", "listen-address 192.0.2.1", {"lo": ()}),
+    ("a zerotier-one, which binds to any", "engine zerotier-one\nlisten-address 192.0.2.1", {"dum0": ("192.0.2.1",)}),
+    ("what needs a zerotier-one", "bonding-policy balance-rr\nlisten-address 192.0.2.1", {"dum0": ("192.0.2.1",)}),
+    ("an instance that has its own", "listen-address 192.0.2.1\n" + "".join(f"instance {k} listen-address 198.51.100.1\n" for k in range(1, 5)),
+     {"lo": ("192.0.2.1",), "eth0": ("198.51.100.1",)}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "devices"), [c[1:] for c in HEARD], ids=[c[0] for c in HEARD])
+def test_addresses_that_an_engine_listens_on(text: str, devices: dict) -> None:
+    bundle = parse_bundle("zt0", configured(EXAMPLE + text)["zt0"])
+    engines = {"ztnode": "/usr/sbin/ztnode", "zerotier-one": "/usr/sbin/zerotier-one"}
+    assert check_on_box(bundle, replace(BOX, devices=devices, engines=engines)) == []
 
 
 SECOND = "zt1 instances 2\nzt1 network-id 8056c2e21c000002\nzt1 transit prefix 10.15.0.0/28\nzt1 transit site 1\n"
@@ -245,6 +279,21 @@ def test_two_bundles(text: str, sentence: str) -> None:
 def test_two_good_bundles() -> None:
     tree = configured(EXAMPLE + SECOND)
     assert check_together([parse_bundle(name, tree[name]) for name in tree], GK41) == []
+
+
+def test_an_address_of_another_bundle_behind_a_remote() -> None:
+    lines = SECOND + "zt1 remote R2 prefix 10.0.55.1/32\n"
+    first, second = (parse_bundle(name, tree) for name, tree in configured(EXAMPLE + lines).items())
+    (problem,) = check_on_box(second, BOX, [first])
+    assert str(problem) == (
+        "interfaces zerotier zt1 remote R2 prefix 10.0.55.1/32 is address 10.0.55.1/32 of zt0 on this router; set a prefix that R2 has"
+    )
+    assert check_on_box(second, BOX, [replace(first, vrf="blue")]) == [] == check_on_box(second, BOX, [first], booting=True)
+
+
+def test_a_wider_prefix_of_a_remote_may_hold_an_address_of_this_router() -> None:
+    tree = configured(EXAMPLE + "remote R2 prefix 10.0.0.0/8")
+    assert check_on_box(parse_bundle("zt0", tree["zt0"]), BOX) == []
 
 
 def test_two_bundles_in_two_vrfs_may_have_the_same_addresses() -> None:

@@ -22,6 +22,8 @@ OWN = {"89e92ceee5": "zt0/1"}
 CONTROLLER = EXAMPLE.replace("8056c2e21c000001", "89e92ceee5000001")
 LISTEN = EXAMPLE + "".join(f"instance 2 listen-address 198.51.100.{n}\n" for n in range(1, 34))
 PREFIXES = EXAMPLE + "".join(f"remote R2 prefix 172.16.{n >> 8}.{n & 255}/32\n" for n in range(510))
+WIDE = EXAMPLE + "".join(f"remote R2 prefix 172.{n >> 8 | 16}.{n & 255}.0/24\n" for n in range(600))
+CONFIGURED = EXAMPLE + "".join(f"network-config 172.16.{n >> 8}.{n & 255}/32 blacklist\n" for n in range(510))
 
 CASES = [
     ("both installed", EXAMPLE, BOTH, Choice("/sbin/ztnode", "auto")),
@@ -39,6 +41,9 @@ CASES = [
     ("the same for the bundle", LISTEN.replace("instance 2 ", ""), BOTH, Choice("/sbin/zerotier-one", "auto: listen-address needs it")),
     ("as many listen addresses as ztnode binds", "\n".join(LISTEN.splitlines()[:-1]), BOTH, Choice("/sbin/ztnode", "auto")),
     ("more prefixes than ztnode keeps", PREFIXES, BOTH, Choice("/sbin/zerotier-one", "auto: remote needs it")),
+    ("any number of wider prefixes, which are not kept off", WIDE, BOTH, Choice("/sbin/ztnode", "auto")),
+    ("more than ztnode keeps by itself", CONFIGURED, BOTH, Choice("/sbin/zerotier-one", "auto: network-config needs it")),
+    ("configured, and kept off anyway", CONFIGURED.replace("172.16.0.0/32", "10.0.55.2/32"), BOTH, Choice("/sbin/ztnode", "auto")),
     ("as many prefixes as ztnode keeps", "\n".join(PREFIXES.splitlines()[:-1]), BOTH, Choice("/sbin/ztnode", "auto")),
 ]  # fmt: skip
 

@@ -181,6 +181,22 @@ def test_what_a_plan_no_longer_has_goes_without_a_word() -> None:
     assert list(events([replace(PLAN, paths=(), instances=())], seen(), Seen())) == []
 
 
+@pytest.mark.parametrize("word", ["no device", "waiting", "down"])
+def test_paths_that_are_new_in_the_configuration_make_no_bundle_degraded(word: str) -> None:
+    """A commit of more instances, or of one more remote."""
+    before = replace(seen(), states=dict.fromkeys(IDS[:2], "up"))
+    assert told(before, seen("up", "up", word, word)) == []
+    assert [e.kind for e in told(seen("up", "up", word, word), seen())] == ["path-up"] * 2 + ["bundle-up"]
+    # What was there before is judged as ever, and so is a prefix.
+    assert [e.kind for e in told(before, seen("up", "down", word, word))] == ["path-down", "bundle-degraded"]
+    assert told(before, seen("down", "down", word, word))[-1].kind == "bundle-down"
+    assert told(before, seen("down", "down", word, "up"))[-1].kind == "bundle-degraded"
+    elsewhere = replace(seen("up", "up", word, word), unrouted={"zt0": {"10.0.55.2/32": "so it is"}})
+    assert told(before, elsewhere)[-1].kind == "bundle-degraded"
+    # Nothing of a bundle is told that has all its paths from this commit.
+    assert told(Seen({path.nexthop_id: "up" for path in OTHER.paths}), seen(word, word, word, word)) == []
+
+
 # -- over the daemon's life
 
 

@@ -7,6 +7,7 @@ import struct
 from dataclasses import replace
 
 import pytest
+from tests.configuration import EXAMPLE
 from tests.unit.test_pathd import BOTH, GROUP, PLAN, SIX, all_taps, bundle, settle, step
 from zerotier_multi import names
 from zerotier_multi.netlink.links import Link
@@ -20,7 +21,7 @@ from zerotier_multi.pathd.kernel.actions import Put, PutRoute, Remove, SetDevice
 from zerotier_multi.pathd.kernel.desired import desired_state, group_id
 from zerotier_multi.netlink.state import KernelState
 from zerotier_multi.pathd.tell.events import Seen, contested, events, path_cause, repaired
-from zerotier_multi.pathd.kernel.forwarding import blocked, samples
+from zerotier_multi.pathd.kernel.forwarding import ask, blocked, samples
 from zerotier_multi.pathd.kernel.apply import carry_out
 from zerotier_multi.pathd.kernel.notices import Prefixes, concerns_us
 from zerotier_multi.pathd.kernel.repairs import FREE, PAUSE, WINDOW, Repairs
@@ -396,6 +397,56 @@ def test_a_more_specific_route_within_a_prefix_is_the_user_s_own_affair() -> Non
     assert list(halves.prefixes["zt0"].values()) == ["the route 10.0.55.0/25 of another program (protocol boot) is used instead"]
 
 
+class Bogons:
+    """A kernel that drops what nobody may send to, and leads everything else as ``else_`` says."""
+
+    def __init__(self, else_: Match) -> None:
+        self.else_ = else_
+
+    def match(self, address: str, oif: int) -> Match:
+        dropped = ("192.0.2.", "198.51.100.", "203.0.113.", "2001:db8:", "3fff:")
+        return Match(error=errno.EINVAL) if address.startswith(dropped) else self.else_
+
+
+@pytest.mark.parametrize("default", ["0.0.0.0/0", "::/0"])
+def test_a_full_tunnel_is_up_beside_blackholes_for_bogons(default: str) -> None:
+    plan = make_plan(bundle(f"{BOTH}remote R2 prefix {default}"), tuple(Cpu(n, n) for n in range(4)), "x")
+    have = settle(KernelState(links=all_taps()), plans=(plan,), first=-100.0)
+    want = desired_state([plan], have, (), True, {}, 100.0)
+    number = next(want.standing[r.group_id] for r in plan.routes if r.prefix == default)
+
+    def reason(match: Match) -> str:
+        answers = ask(Bogons(match), [plan], want, have)  # type: ignore[arg-type]
+        return blocked([plan], want, have, answers).prefixes["zt0"].get(default, "")
+
+    assert reason(Match(default, number, names.RT_PROTO)) == ""
+    assert reason(Match(default, 0, 16)) == "the default route of another program (protocol dhcp) is used instead"
+    assert reason(Match(error=errno.EHOSTUNREACH)) == "an unreachable route rejects it"
+    half = default.replace("/0", "/1")
+    assert reason(Match(half, number + 1, names.RT_PROTO)) == "", "of another remote"
+    assert reason(Match(half, 0, 3)) == f"the route {half} of another program (protocol boot) is used instead"
+
+
+def test_a_shorter_prefix_of_a_backup_is_no_fault_where_our_own_routes_cover_it() -> None:
+    text = (
+        EXAMPLE.replace("0/28", "0/26")
+        + "transit subnet-length 29\nremote R2 site 2\nremote R3 site 3\nremote R3 prefix 192.168.0.0/23\n"
+    )
+    text += "remote R2 prefix 192.168.0.0/24\nremote R2 prefix 192.168.1.0/24\n"
+    plan = make_plan(bundle(text), tuple(Cpu(n, n) for n in range(4)), "x")
+    have = settle(KernelState(links=all_taps()), plans=(plan,), first=-100.0)
+    want = desired_state([plan], have, (), True, {}, 100.0)
+    answers = {("zt0", r.prefix): (Match(r.prefix, want.standing[r.group_id], names.RT_PROTO),) for r in plan.routes}
+    parts = (*answers["zt0", "192.168.0.0/24"], *answers["zt0", "192.168.1.0/24"] * 2)
+    answers["zt0", "192.168.0.0/23"] = parts
+    assert not blocked([plan], want, have, answers).prefixes and not blocked([plan], want, have, answers).paths
+    # What another program takes is told all the same, and so is a shorter route of ours, which leads to another remote.
+    answers["zt0", "192.168.0.0/23"] = (parts[0], Match(error=errno.EINVAL))
+    assert blocked([plan], want, have, answers).prefixes == {"zt0": {"192.168.0.0/23": "a blackhole route drops it"}}
+    answers["zt0", "192.168.0.0/24"] = answers["zt0", "192.168.0.0/23"] = (Match("192.168.0.0/22", 9, names.RT_PROTO),)
+    assert len(blocked([plan], want, have, answers).prefixes["zt0"]) == 2
+
+
 def test_a_remote_with_one_prefix_of_two_keeps_its_paths_and_the_bundle_is_degraded() -> None:
     plan = make_plan(bundle(BOTH + "remote R2 prefix 192.168.2.0/24"), tuple(Cpu(n, n) for n in range(4)), "x")
     have = settle(KernelState(links=all_taps()), plans=(plan,), first=-100.0)
@@ -429,7 +480,7 @@ def test_groups_and_next_hops_that_do_not_stand_are_blocked() -> None:
         ("10.0.0.0/31", ("10.0.0.0", "10.0.0.1")),
         ("192.168.2.0/24", ("192.168.2.1", "192.168.2.128", "192.168.2.254")),
         ("2001:db8::/64", ("2001:db8::1", "2001:db8:0:0:8000::", "2001:db8::ffff:ffff:ffff:fffe")),
-        ("0.0.0.0/0", ("192.0.2.1", "203.0.113.1", "198.51.100.1")),
+        ("0.0.0.0/0", ("8.0.0.1", "77.0.0.1", "133.1.0.1", "192.0.2.1", "203.0.113.1", "198.51.100.1")),
     ],
 )
 def test_addresses_that_stand_for_a_prefix(prefix: str, addresses: tuple[str, ...]) -> None:

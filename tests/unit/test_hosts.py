@@ -86,6 +86,17 @@ def test_the_files_have_the_addresses_that_are_known() -> None:
     assert tried(plan, {"other.example.org": ("198.51.100.3",)}) == []
 
 
+def test_what_a_name_stands_for_is_not_kept_off_the_underlay() -> None:
+    plan = plan_of(NAMED + "remote R2 prefix 203.0.113.2/32\nremote R3 site 2\nremote R3 prefix 203.0.113.3/32\n")
+
+    def kept_off(hosts: dict[str, tuple[str, ...]]) -> set[str]:
+        return set(json.loads(current_files(plan, plan.instances[0], A, hosts, {}).have["local.conf"])["physical"])
+
+    always = {"10.14.0.0/28", "10.0.55.1/32", "10.0.55.2/32", "203.0.113.3/32"}
+    assert kept_off({}) == kept_off({"other.example.org": ("203.0.113.2",)}) == always | {"203.0.113.2/32"}
+    assert kept_off({"r2.example.org": ("203.0.113.2", "2001:db8::2")}) == always
+
+
 @pytest.mark.parametrize("engine", ["/usr/sbin/ztnode", "/usr/sbin/zerotier-one"])
 def test_an_address_that_a_name_gets_is_no_reason_for_a_commit_to_restart(engine: str) -> None:
     plan = plan_of(NAMED, engine)

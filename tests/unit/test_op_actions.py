@@ -84,6 +84,33 @@ def test_instances_restart_one_after_the_other(box: Box) -> None:
     assert steps(box) == [s for i in PLAN.instances for s in (f"drain {i.device}", f"restart {i.unit}")]
 
 
+R2, R3, R2_IPV6 = ("R2", 4), ("R3", 4), ("R2", 6)
+STOPS = "stops until it is back, because no other path there is up."
+
+
+@pytest.mark.parametrize(
+    ("up", "notice"),
+    [
+        ({1: {R2, R3}, 2: {R2}, 3: {R3}}, "its flows move to the other paths."),
+        ({1: {R2}}, f"traffic to R2 {STOPS}"),
+        ({1: {R2, R2_IPV6}, 2: {R3}}, f"traffic to R2 {STOPS}"),
+        ({1: {R2, R3}}, f"traffic to R2, R3 {STOPS}"),
+        ({1: {R2, R3}, 2: {R3}}, f"its flows move to the other paths, but traffic to R2 {STOPS}"),
+        ({1: {R2, R2_IPV6}, 2: {R2}}, f"its flows move to the other paths, but traffic to R2 (IPv6) {STOPS}"),
+    ],
+)
+def test_a_restart_says_which_traffic_it_stops(
+    box: Box, monkeypatch: pytest.MonkeyPatch, up: dict[int, set[tuple[str, int]]], notice: str
+) -> None:
+    paths = [{"remote": r, "family": f, "instance": k, "state": "up"} for k, found in up.items() for r, f in found]
+    told = {"bundles": {"zt0": {"paths": [*paths, {"remote": "R2", "family": 4, "instance": 4, "state": "down"}]}}}
+    monkeypatch.setattr(restarts, "ask", lambda request: box.ask(request) if request["op"] == "drain" else told)
+    said: list[str] = []
+    actions.restart("zt0", 1, said.append)
+    actions.restart("zt0", 4, said.append)  # without a path that is up
+    assert [sentence for sentence in said if " restarts" in sentence] == [f"zt0/1 restarts; {notice}", "zt0/4 restarts."]
+
+
 def test_a_restart_ends_with_the_first_instance_that_stays_away(box: Box) -> None:
     box.stays_away = {"zt0p2"}
     with pytest.raises(

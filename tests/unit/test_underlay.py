@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import ipaddress
+import json
+import subprocess
+import sys
 
 import pytest
 from tests.configuration import EXAMPLE, bundle
@@ -11,6 +14,13 @@ from zerotier_multi.op.identity import identity_commands
 from zerotier_multi.planner import make_plan
 from zerotier_multi.underlay import Local, is_tunnel, verdicts
 from ztsh.words import split
+
+PROGRAM = """
+import json
+from zerotier_multi.op.identity import _read_addresses
+found, _uplinks = _read_addresses()
+print(json.dumps({address: local.passing for address, local in found.items()}))
+"""
 
 GK41 = tuple(Cpu(n, n) for n in range(4))
 LAN = EXAMPLE + "remote R2 prefix 192.168.2.0/24\n"
@@ -48,6 +58,14 @@ ROUTERS = [
     ("an underlay inside a wide prefix of a remote", EXAMPLE + "remote R2 prefix 10.0.0.0/8", [("eth0", "10.9.8.7/24")], {"eth0"},
      ["10.9.8.7"], {}),
     ("a full tunnel", EXAMPLE + "remote R2 prefix 0.0.0.0/0", [WAN, LAN1], {"eth0"}, ["198.51.100.1"], {"192.168.1.1": NO_DEFAULT}),
+    ("what a telephone has for IPv4", LAN, [("eth0", "192.0.0.4/32"), WAN6], {"eth0"}, ["2001:db8:0:1::1"], {"192.0.0.4": "private"}),
+    ("addresses that a device gives up soon", LAN,
+     [WAN6, ("eth0", "2001:db8:0:1::a1/64", "temporary"), ("eth0", "2001:db8:0:9::1/64", "deprecated"), ("eth0", "198.51.100.9/24", "deprecated"), WAN],
+     {"eth0"}, ["2001:db8:0:1::1", "198.51.100.1"],
+     {"2001:db8:0:1::a1": "temporary", "2001:db8:0:9::1": "deprecated", "198.51.100.9": "deprecated"}),
+    ("nothing that stays on that device in that family", LAN,
+     [WAN, ("eth2", "2001:db8:2::1/64"), ("eth0", "fd00:1::1/64"), ("eth0", "2001:db8:0:1::a1/64", "temporary")], {"eth0", "eth2"},
+     ["198.51.100.1", "2001:db8:2::1", "2001:db8:0:1::a1"], {"fd00:1::1": "private"}),
     ("a device that is not known", LAN, [WAN, ("", "203.0.113.9/32")], set(), ["198.51.100.1", "203.0.113.9"], {}),
 ]  # fmt: skip
 
@@ -55,7 +73,8 @@ ROUTERS = [
 @pytest.mark.parametrize(("_what", "text", "have", "uplinks", "told", "left_out"), ROUTERS, ids=[row[0] for row in ROUTERS])
 def test_what_is_told(_what, text, have, uplinks, told, left_out) -> None:
     plan = make_plan(bundle(text), GK41, "/usr/sbin/ztnode")
-    looked = verdicts([Local(device, ipaddress.ip_interface(address)) for device, address in have], uplinks, [plan])
+    found = [Local(device, ipaddress.ip_interface(address), *passing) for device, address, *passing in have]
+    looked = verdicts(found, uplinks, [plan])
     assert [str(v.local.interface.ip) for v in looked if v.reason is None] == told
     assert {str(v.local.interface.ip): v.reason for v in looked if v.reason} == left_out
 
@@ -107,3 +126,22 @@ def test_nothing_is_said_where_nothing_was_left_out() -> None:
     data = {**DATA, "instances": [{**DATA["instances"][0], "left_out": []}]}  # type: ignore[dict-item]
     assert "#" not in identity_commands(data, "R1")
     assert identity_commands({"bundle": "zt0", "instances": []}, "R1") == "No instance of zt0 has an identity yet."
+
+
+def test_the_kernel_says_which_addresses_pass() -> None:
+    """The flag of a temporary address is that of a secondary one in IPv4."""
+    script = [
+        "ip link add eth0 type veth peer name peer0; ip link set peer0 up; sysctl -qw net.ipv6.conf.eth0.use_tempaddr=2 net.ipv6.conf.eth0.accept_dad=0",
+        "ip link set eth0 up; ip address add 198.51.100.1/24 dev eth0; ip address add 198.51.100.2/24 dev eth0",
+        "ip address add 198.51.100.3/24 dev eth0 preferred_lft 0; ip address add 2001:db8:9::1/64 dev eth0 nodad preferred_lft 0",
+        "ip address add 2001:db8:1::1/64 dev eth0 nodad mngtmpaddr valid_lft 86400 preferred_lft 3600",
+        f"exec {sys.executable} -c '{PROGRAM}'",
+    ]
+    ran = subprocess.run(["unshare", "--net", "sh", "-ec", "\n".join(script)], capture_output=True, text=True)
+    assert ran.returncode == 0, ran.stderr
+    found = json.loads(ran.stdout)
+    (temporary,) = (address for address, why in found.items() if why == "temporary")
+    assert ipaddress.ip_address(temporary) in ipaddress.ip_network("2001:db8:1::/64")
+    assert {address: why for address, why in found.items() if address != temporary} == {
+        "198.51.100.1": "", "198.51.100.2": "", "198.51.100.3": "deprecated", "2001:db8:9::1": "deprecated", "2001:db8:1::1": "",
+    }  # fmt: skip

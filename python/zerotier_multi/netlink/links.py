@@ -20,6 +20,7 @@ _IFLA_INFO_KIND, _IFLA_INFO_DATA, _IFLA_VRF_TABLE = 1, 2, 1
 _IFLA_INET6_ADDR_GEN_MODE, _ADDR_GEN_NONE = 8, 1
 _IFA_ADDRESS, _IFA_LOCAL, _IFA_FLAGS, _IFA_F_NODAD, IFA_F_PERMANENT = 1, 2, 8, 0x02, 0x80
 _IFA_F_DADFAILED, IFA_F_TENTATIVE = 0x08, 0x40
+_IFA_F_TEMPORARY, _IFA_F_DEPRECATED = 0x01, 0x20  # the first is that of a secondary address in IPv4
 _NDA_DST, _NDA_LLADDR, NUD_PERMANENT = 1, 2, 0x80
 
 ALL_LINKS = struct.pack("=BxHiII", 0, 0, 0, 0, 0)
@@ -147,6 +148,13 @@ def parse_address(body: bytes) -> tuple[Address, int] | None:
         return None
     address = ipaddress.ip_address(values.get(_IFA_LOCAL) or values[_IFA_ADDRESS])
     return Address(index, f"{address}/{length}"), flags
+
+
+def passing(address: Address, flags: int) -> str:
+    """Why a device will not keep an address: it is ``temporary`` (RFC 8981) or ``deprecated``; empty for one that stays."""
+    if flags & _IFA_F_DEPRECATED:
+        return "deprecated"
+    return "temporary" if flags & _IFA_F_TEMPORARY and ":" in address.interface else ""
 
 
 def address_request(address: Address) -> bytes:

@@ -48,13 +48,21 @@ class Rtnl(Closable):
 
         The latter may be of DHCP or of router advertisements too.
         """
-        found = list(filter(None, map(links.parse_address, self._socket.dump(RTM_GETADDR, links.ALL_ADDRESSES))))
+        found = self._addresses()
         permanent = {address for address, flags in found if flags & links.IFA_F_PERMANENT}
         return permanent, {address for address, flags in found if not flags & links.IFA_F_TENTATIVE and address.is_global}
 
     def local_addresses(self) -> set[Address]:
         """All addresses in use that are known beyond their link."""
         return self.addresses()[1]
+
+    def passing_addresses(self) -> dict[Address, str]:
+        """Addresses that their devices will not keep, with what :func:`links.passing` says of each."""
+        return {address: why for address, flags in self._addresses() if (why := links.passing(address, flags))}
+
+    def _addresses(self) -> list[tuple[Address, int]]:
+        """All addresses with their flags."""
+        return list(filter(None, map(links.parse_address, self._socket.dump(RTM_GETADDR, links.ALL_ADDRESSES))))
 
     def neighbours(self) -> tuple[set[Neighbour], set[Neighbour]]:
         """Neighbour entries that know a link-layer address: permanent ones, and all others."""

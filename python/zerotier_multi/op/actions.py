@@ -8,7 +8,7 @@ import signal
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
@@ -58,8 +58,8 @@ def restart(bundle: str, number: int | None, say: Say = _tell) -> None:
 
     def restart_one(instance: InstancePlan) -> None:
         name = f"{bundle}/{instance.number}"
-        say(f"{name} restarts; its flows move to the other paths.")
         try:
+            say(restart_notice(name, instance.number, paths_up(bundle)))
             drain([instance])
             for sentence in keep_secrets(Path(instance.home), running=False):
                 say(sentence)
@@ -84,6 +84,20 @@ def restart(bundle: str, number: int | None, say: Say = _tell) -> None:
                 f"see: journalctl -u {instance.unit}"
             )
         say(f"{name} is back after {seconds:.1f} s.")
+
+
+def restart_notice(name: str, number: int, up: Mapping[int, Set[tuple[str, int]]]) -> str:
+    """What the restart of an instance means for traffic; ``up`` is what :func:`paths_up` gives."""
+    own = up.get(number, set())
+    alone = own - {path for k, paths in up.items() if k != number for path in paths}
+    if not own:
+        return f"{name} restarts."
+    if not alone:
+        return f"{name} restarts; its flows move to the other paths."
+    left = {remote for remote, _family in own - alone}
+    lost = sorted({f"{remote} (IPv{family})" if remote in left else remote for remote, family in alone})
+    moves = "its flows move to the other paths, but " if alone != own else ""
+    return f"{name} restarts; {moves}traffic to {', '.join(lost)} stops until it is back, because no other path there is up."
 
 
 def _wait(look: Callable[[], bool]) -> bool:

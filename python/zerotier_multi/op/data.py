@@ -73,7 +73,10 @@ def bundle(snapshot: Snapshot, plan: Plan) -> Data:
             "interval_ms": plan.health.interval_ms,
             "multiplier": plan.health.multiplier,
         },
-        "remotes": [_remote(snapshot, plan, name) for name in dict.fromkeys(p.remote for p in plan.paths)],
+        "remotes": [
+            *(_remote(snapshot, plan, name) for name in dict.fromkeys(p.remote for p in plan.paths)),
+            *({"remote": r.name, "prefixes": list(r.prefixes), "paths_up": 0, "paths_total": 0} for r in plan.without_identity),
+        ],
         "instances": [instance_entry(snapshot, plan, instance) for instance in plan.instances],
         "to_authorize": _to_authorize(snapshot, plan),
         "paths_not_up": [
@@ -140,9 +143,9 @@ def _hash_name(number: int | None) -> str | None:
 
 
 def unrouted(snapshot: Snapshot, plan: Plan) -> dict[str, str]:
-    """Prefixes whose packets do not go over the bundle, and why, as the daemon has it from the kernel."""
+    """Prefixes whose packets do not go over the bundle, and why, as the plan says and the daemon has it from the kernel."""
     told = (snapshot.pathd or {}).get("bundles", {}).get(plan.bundle, {}).get("unrouted", [])
-    return {str(entry["prefix"]): str(entry["why"]) for entry in told}
+    return {**{str(entry["prefix"]): str(entry["why"]) for entry in told}, **plan.nowhere}
 
 
 def bundle_state(plan: Plan, states: list[str], unrouted: bool = False) -> str:
@@ -367,11 +370,18 @@ def bundle_warnings(snapshot: Snapshot, plan: Plan) -> list[str]:
     found += dict.fromkeys(_twin(plan.bundle, path) for path in told.get("paths", []) if path.get("twin"))
     found += _narrow(plan.bundle, told.get("paths", []))
     found += [f"{plan.bundle}: {fault}" for fault in told.get("endpoint_faults", [])]
-    found += [f"packets for {prefix} do not go over {plan.bundle}: {why}" for prefix, why in unrouted(snapshot, plan).items()]
+    elsewhere = {prefix: why for prefix, why in unrouted(snapshot, plan).items() if prefix not in plan.nowhere}
+    found += [f"packets for {prefix} do not go over {plan.bundle}: {why}" for prefix, why in elsewhere.items()]
     if sunk := snapshot.sunk.get(plan.bundle):
         found.append(_sunk(plan.bundle, sunk))
     if plan.instances and not plan.paths and not is_plain_member(plan):
         found.append(f"{plan.bundle} has no path: {_why_no_path(plan)}")
+    elif plan.paths:
+        found += [
+            f"{plan.bundle} has no path to {remote.name}: no identity of it is configured; "
+            f"get its lines there with: show zerotier ztN identity"
+            for remote in plan.without_identity
+        ]
     return found
 
 

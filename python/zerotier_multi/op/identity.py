@@ -89,10 +89,11 @@ def _read_addresses() -> tuple[Mapping[str, Local], frozenset[str]]:
         with Rtnl() as rtnl:
             names = {link.index: name for name, link in rtnl.links().items()}
             uplinks = frozenset(names[index] for _family, index in rtnl.uplinks() if index in names)
-            interfaces = [(a.index, ipaddress.ip_interface(a.interface)) for a in rtnl.local_addresses()]
+            passing, found = rtnl.passing_addresses(), rtnl.local_addresses()
     except OSError as error:
         raise Unavailable(f"the addresses of this router cannot be read ({error.strerror})") from None
-    return {str(interface.ip): Local(names.get(index, ""), interface) for index, interface in interfaces}, uplinks
+    locals_ = [Local(names.get(a.index, ""), ipaddress.ip_interface(a.interface), passing.get(a, "")) for a in found]
+    return {str(local.interface.ip): local for local in locals_}, uplinks
 
 
 def _locals(listens: Sequence[tuple[str, int]], addresses: Mapping[str, Local]) -> Iterable[tuple[Local, list[int]]]:

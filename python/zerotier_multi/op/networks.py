@@ -15,7 +15,9 @@ Data = dict[str, Any]
 def is_plain_member(plan: Plan) -> bool:
     """Whether a bundle has no paths on purpose: its networks have addresses or a bridge, and no remote is configured."""
     networks = [network for i in plan.instances for network in i.joined]
-    return not plan.paths and any(network.addresses or network.allow_managed or network.bridge for network in networks)
+    return not (plan.paths or plan.without_identity) and any(
+        network.addresses or network.allow_managed or network.bridge for network in networks
+    )
 
 
 def further_members(snapshot: Snapshot, plan: Plan, instance: InstancePlan) -> list[Member]:

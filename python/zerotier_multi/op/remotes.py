@@ -10,8 +10,9 @@ from zerotier_multi.plan import Plan
 
 
 def remotes_data(plan: Plan) -> dict[str, Any]:
-    """The remotes as data; in the order of the configuration."""
+    """The remotes as data; in the order of the configuration, those without an identity last."""
     names = dict.fromkeys([path.remote for path in plan.paths] + [group.remote for group in plan.groups])
+    waiting = {remote.name: remote.prefixes for remote in plan.without_identity}
     groups = {group.group_id: group.remote for group in plan.groups}
     return {
         "schema": 1,
@@ -19,7 +20,7 @@ def remotes_data(plan: Plan) -> dict[str, Any]:
         "remotes": [
             {
                 "name": name,
-                "prefixes": [route.prefix for route in plan.routes if groups.get(route.group_id) == name],
+                "prefixes": [r.prefix for r in plan.routes if groups.get(r.group_id) == name] + list(waiting.get(name, ())),
                 "instances": [
                     {
                         "instance": path.instance,
@@ -35,7 +36,7 @@ def remotes_data(plan: Plan) -> dict[str, Any]:
                     if path.remote == name
                 ],
             }
-            for name in names
+            for name in (*names, *waiting)
         ],
     }
 

@@ -61,7 +61,7 @@ class Status:
         }
 
     def _bundle(self, look: Look, plan: Plan) -> dict[str, Any]:
-        unrouted = look.blocked.prefixes.get(plan.bundle, {})
+        unrouted = {**look.blocked.prefixes.get(plan.bundle, {}), **plan.nowhere}
         standing = {route.prefix for route in look.have.routes if route.nexthop_id}
         return {
             "state": bundle_state((look.states[path.nexthop_id] for path in plan.paths), bool(unrouted)),

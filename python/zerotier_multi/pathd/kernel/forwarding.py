@@ -18,8 +18,12 @@ from zerotier_multi.plan import GroupPlan, Plan
 from zerotier_multi.netlink.routes import Match
 from zerotier_multi.netlink.rtnl import Rtnl
 
-# Where a default route is tried: addresses that nobody has a route of his own for.
-_ANYWHERE = {"0.0.0.0/0": ("192.0.2.1", "203.0.113.1", "198.51.100.1"), "::/0": ("2001:db8:ffff::1", "3fff::1", "2001:db8::1")}
+# Where a default route is tried; nothing is sent there. First ordinary addresses far apart, because careful routers have
+# blackholes for those of documentations; then these, because routers with all routes of the Internet have one for any other.
+_ANYWHERE = {
+    "0.0.0.0/0": ("8.0.0.1", "77.0.0.1", "133.1.0.1", "192.0.2.1", "203.0.113.1", "198.51.100.1"),
+    "::/0": ("2600::1", "2a00:1450::1", "2400:cb00::1", "2001:db8:ffff::1", "3fff::1", "2001:db8::1"),
+}
 _NOWHERE = {
     errno.EINVAL: "a blackhole route drops it",
     errno.EHOSTUNREACH: "an unreachable route rejects it",
@@ -129,8 +133,12 @@ def why(prefix: str, number: int, answers: Iterable[Match], names_of: Mapping[in
         return ""
     if not given:
         return "the kernel was not asked"
+    judged = [match for match in given if not match.error] if prefix in _ANYWHERE else given
+    others = [match for match in judged or given if not _is_a_part(match, prefix)]
+    if not others:
+        return ""
     # What takes the whole prefix says more than what takes a part of it.
-    match = next((m for m in given if m.error or m.prefix == prefix), given[0])
+    match = next((m for m in others if m.error or m.prefix == prefix), others[0])
     if match.error:
         return _NOWHERE.get(match.error, errno.errorcode.get(match.error, f"error {match.error}"))
     if match.protocol == names.RT_PROTO and match.prefix == prefix:
@@ -139,3 +147,12 @@ def why(prefix: str, number: int, answers: Iterable[Match], names_of: Mapping[in
     protocol = _PROTOCOLS.get(match.protocol, str(match.protocol))
     which = "the default route" if match.prefix in DEFAULTS else f"the route {match.prefix}"
     return f"{which}{over} of another program (protocol {protocol}) is used instead"
+
+
+def _is_a_part(match: Match, prefix: str) -> bool:
+    """Whether a more specific route of ours decides: the prefix is the backup of another remote's, which is judged by itself."""
+    return match.protocol == names.RT_PROTO and _length(match.prefix) > _length(prefix)
+
+
+def _length(prefix: str) -> int:
+    return int(prefix.partition("/")[2])

@@ -319,13 +319,17 @@ def _intervention(kind: str, bundle: str, instance: InstancePlan, done: str, cau
 
 
 def _bundle_event(bundle: str, before: Seen, after: Seen) -> Iterator[Event]:
-    def words(seen: Seen) -> list[str]:
-        return [word for path, word in seen.states.items() if names.bundle_of_nexthop(path) == bundle]
+    def state(words: Iterable[str], seen: Seen) -> BundleState | None:
+        return bundle_state(words, bool(seen.unrouted.get(bundle)))
 
-    was, now = (bundle_state(words(seen), bool(seen.unrouted.get(bundle))) for seen in (before, after))
+    words = {path: word for path, word in after.states.items() if names.bundle_of_nexthop(path) == bundle}
+    # A path that is new in the configuration takes its time to be up, which is no fault.
+    judged = [word for path, word in words.items() if path in before.states or word == PathState.UP]
+    was = state((word for path, word in before.states.items() if names.bundle_of_nexthop(path) == bundle), before)
+    now = state(judged, after)
     if was is None or now is None or was == now:
         return
     priority = NOTICE if now == BundleState.UP or was == BundleState.DOWN else WARNING
-    cause = f"{words(after).count(PathState.UP)} of {len(words(after))} paths are up"
+    cause = f"{list(words.values()).count(PathState.UP)} of {len(words)} paths are up"
     cause += "".join(f"; {prefix} does not go over it: {why}" for prefix, why in after.unrouted.get(bundle, {}).items())
     yield Event(f"bundle-{now}", priority, f"bundle {bundle}: {was} -> {now}: {cause}", bundle, cause, was, now)
