@@ -305,6 +305,23 @@ def test_weights_of_an_earlier_daemon_are_taken_over() -> None:
     assert world.weights.of(GROUP.group_id) == dict(zip(PATHS, (20, 40, 34, 34), strict=True))
 
 
+def test_weights_of_an_earlier_daemon_stay_until_a_path_is_full() -> None:
+    """It knew what the paths carry, which this one has to learn yet: two of them half as much."""
+    world = World({n: 0.01 for n in range(0, 128, 8)})
+    world.capacities = (1.0, 1.0, 0.5, 0.5)
+    known = dict(zip(PATHS, (43, 43, 21, 21), strict=True))
+    world.weights.standing({GROUP.group_id: NextHopGroup(GROUP.group_id, PATHS, 128, 10, tuple(known.values()))})
+    world.upkeep()
+    world.run(600)
+    assert world.weights.of(GROUP.group_id) == known and not world.said
+    world.flows = dict.fromkeys(range(0, 128, 2), 0.05)
+    world.run(60)
+    world.flows = {}
+    world.run(200)
+    left = world.weights.of(GROUP.group_id)
+    assert left and abs(left[PATHS[0]] - 43) <= 5 and abs(left[PATHS[3]] - 21) <= 5, "now it knows by itself"
+
+
 def test_a_path_that_was_away_when_weights_were_taken_comes_back_with_a_fair_one() -> None:
     world = World({})
     world.weights.standing({GROUP.group_id: NextHopGroup(GROUP.group_id, PATHS[:3], 128, 10, (30, 40, 20))})

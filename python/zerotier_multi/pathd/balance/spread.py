@@ -299,6 +299,7 @@ class Spread:
     buckets: int
     idle_timer: int
     weights: dict[int, int] = field(default_factory=dict)  # empty: all the same
+    inherited: bool = False  # they are of an earlier daemon, and no path was full since: that one knew what paths carry
     _next: float = 0.0
     _calm_since: float | None = None
     _places: dict[int, tuple[int, float]] = field(default_factory=dict)  # path of each bucket, and since when it was seen there
@@ -330,6 +331,7 @@ class Spread:
             self._calm_since = None
         elif self._calm_since is None:
             self._calm_since = now
+        self.inherited = self.inherited and max(m.pressure for m in members) < FULL
         if self.waits(now):
             return None
         step = None
@@ -342,7 +344,7 @@ class Spread:
                     step = self._shift(giver, taker, members, table)
         if step is None and busy is not None and max(m.pressure for m in members) < FULL:
             step = self._level(members, table, set(busy), now)
-        if step is None and self._calm_since is not None and now - self._calm_since >= CALM_TIME:
+        if step is None and not self.inherited and self._calm_since is not None and now - self._calm_since >= CALM_TIME:
             step = self._go_back(members)
         if step is None and self._emptied:
             step, self._emptied = Step(self._base(members)), False

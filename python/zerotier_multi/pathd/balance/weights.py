@@ -134,7 +134,7 @@ class Weights:
         for number, group in self._standing.items():
             spread = self._groups[number].spread
             if not spread.weights and group.weights:
-                spread.weights = dict(zip(group.members, group.weights, strict=True))
+                spread.weights, spread.inherited = dict(zip(group.members, group.weights, strict=True)), True
 
     def of(self, group: int) -> Mapping[int, int] | None:
         """Weights by path of a group, by its id in the plan; None where it has those of the configuration."""
