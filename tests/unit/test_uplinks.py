@@ -220,6 +220,19 @@ def test_an_uplink_in_a_vrf_has_its_routes_there() -> None:
     assert Rule(4, FIRST, "203.0.113.1", 9995, 100, True) in wanted(WAN2, have, {("eth1", 4): "203.0.113.254"}).rules
 
 
+def test_a_gateway_of_an_uplink_in_a_vrf_is_told_to_have_no_effect() -> None:
+    have = box()
+    have.links["blue"] = Link(9, "blue", "vrf", 65575, True, True, table=100)
+    text = WAN2 + "instance 3 gateway 203.0.113.7\n"
+    assert wanted(text, have, {}).notes == []
+    have.links["eth1"] = replace(have.links["eth1"], master=9)
+    assert wanted(WAN2, have, {("eth1", 4): "203.0.113.254"}).notes == []
+    assert wanted(text, have, {}).notes == [
+        "zt0: gateway 203.0.113.7 of instance 3 has no effect, because eth1 is in VRF blue; "
+        "set the default route there: set vrf name blue protocols static route 0.0.0.0/0 next-hop 203.0.113.7"
+    ]
+
+
 def test_from_the_difference_to_what_is_done() -> None:
     """Routes before the rules that lead to them; taken away in the opposite order, and nothing of others."""
     want = wanted(WAN2, box(), {("eth1", 4): "203.0.113.254"})

@@ -104,6 +104,7 @@ def add(want: Desired, plans: Sequence[Plan], have: KernelState, gateways: Known
             want.routes.add(Route(use.link, 0, None, table, names.route_metric(use.link), link.index))
         want.rules.add(Rule(use.family, names.RULE_PRIORITY + 1, use.address, use.instance.port, table))
     want.notes += _without_gateway(plans, uses, gateways)
+    want.notes += _in_vrfs(uses, have)
 
 
 def _without_gateway(plans: Iterable[Plan], uses: Iterable[_Use], gateways: Known) -> Iterator[str]:
@@ -131,6 +132,19 @@ def _without_gateway(plans: Iterable[Plan], uses: Iterable[_Use], gateways: Know
             )
 
 
+def _in_vrfs(uses: Iterable[_Use], have: KernelState) -> Iterator[str]:
+    """Sentences about gateways that are not asked: the kernel's rule for VRFs (l3mdev, 1000) comes before all of ours."""
+    vrfs = {link.index: name for name, link in have.links.items() if link.kind == "vrf"}
+    for use in uses:
+        vrf, via = vrfs.get(have.links[use.device].master or 0), _configured(use)
+        if vrf and via:
+            route = f"{'route' if use.family == 4 else 'route6'} {ANYWHERE[use.family]} next-hop {via}"
+            yield (
+                f"{use.bundle}: gateway {via} of instance {use.instance.number} has no effect, because {use.device} is in VRF {vrf}; "
+                f"set the default route there: set vrf name {vrf} protocols static {route}"
+            )
+
+
 def _on_link(endpoints: Iterable[str], uses: Iterable[_Use]) -> bool:
     links = [ipaddress.ip_network(use.link) for use in uses]
     for endpoint in endpoints:
@@ -143,11 +157,14 @@ def _on_link(endpoints: Iterable[str], uses: Iterable[_Use]) -> bool:
 
 def _gateway(use: _Use, gateways: Known) -> str | None:
     """The gateway of an uplink, "" where the device needs none, None where it is not known."""
-    configured = next((via for via in use.instance.gateways if _family(via) == use.family), None)
-    if configured:
+    if configured := _configured(use):
         return configured
     key = (use.device, use.family)
     return (gateways[key] or "") if key in gateways else None
+
+
+def _configured(use: _Use) -> str | None:
+    return next((via for via in use.instance.gateways if _family(via) == use.family), None)
 
 
 def _main(link: Link, have: KernelState) -> int:
