@@ -39,7 +39,7 @@ static void begin(const struct end *a, const struct end *from, unsigned char fla
 	packet.length = VERB + 1;
 }
 
-static void append(uint64_t number, int bytes) {
+static inline void append(uint64_t number, int bytes) {
 	while (bytes--) packet.bytes[packet.length++] = (unsigned char)(number >> 8 * bytes);
 }
 

@@ -179,7 +179,8 @@ static void configure(struct end *end, bool public, unsigned int mtu) {
 	join(end);
 }
 
-static void send_frame(struct end *end, uint64_t source, uint64_t destination, const void *frame, unsigned int length) {
+static inline void send_frame(struct end *end, uint64_t source, uint64_t destination, const void *frame,
+                              unsigned int length) {
 	assert(ZT_Node_processVirtualNetworkFrame(end->core, NULL, core_time(), NETWORK, source, destination, 0x0800, 0, frame,
 	                                          length, NULL) == CORE_OK);
 }
@@ -207,7 +208,7 @@ static void pair_begin(struct end *ends) {
 	start(&ends[0]), start(&ends[1]);
 }
 
-static void pair_end(struct end *ends) {
+static inline void pair_end(struct end *ends) {
 	ZT_Node_delete(ends[0].core);
 	ZT_Node_delete(ends[1].core);
 }
