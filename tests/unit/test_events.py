@@ -181,22 +181,6 @@ def test_what_a_plan_no_longer_has_goes_without_a_word() -> None:
     assert list(events([replace(PLAN, paths=(), instances=())], seen(), Seen())) == []
 
 
-@pytest.mark.parametrize("word", ["no device", "waiting", "down"])
-def test_paths_that_are_new_in_the_configuration_make_no_bundle_degraded(word: str) -> None:
-    """A commit of more instances, or of one more remote."""
-    before = replace(seen(), states=dict.fromkeys(IDS[:2], "up"))
-    assert told(before, seen("up", "up", word, word)) == []
-    assert [e.kind for e in told(seen("up", "up", word, word), seen())] == ["path-up"] * 2 + ["bundle-up"]
-    # What was there before is judged as ever, and so is a prefix.
-    assert [e.kind for e in told(before, seen("up", "down", word, word))] == ["path-down", "bundle-degraded"]
-    assert told(before, seen("down", "down", word, word))[-1].kind == "bundle-down"
-    assert told(before, seen("down", "down", word, "up"))[-1].kind == "bundle-degraded"
-    elsewhere = replace(seen("up", "up", word, word), unrouted={"zt0": {"10.0.55.2/32": "so it is"}})
-    assert told(before, elsewhere)[-1].kind == "bundle-degraded"
-    # Nothing of a bundle is told that has all its paths from this commit.
-    assert told(Seen({path.nexthop_id: "up" for path in OTHER.paths}), seen(word, word, word, word)) == []
-
-
 # -- over the daemon's life
 
 
@@ -207,6 +191,39 @@ def chronicle() -> tuple[Chronicle, list[Event]]:
 
 def states(look: Seen) -> dict[int, str]:
     return dict(look.states)
+
+
+@pytest.mark.parametrize("word", ["no device", "waiting", "down"])
+def test_paths_that_are_new_in_the_configuration_make_no_bundle_degraded(word: str) -> None:
+    """A commit of more instances, or of one more remote, whose router may stand much later."""
+    made, heard = chronicle()
+    few = replace(seen(), states=dict.fromkeys(IDS[:2], "up"))
+
+    def look(now: Seen) -> list[str]:
+        heard.clear()
+        made.look([PLAN], now, {})
+        return [event.kind for event in heard]
+
+    made.look([replace(PLAN, paths=PLAN.paths[:2])], few, states(few))
+    assert look(seen("up", "up", word, word)) == [] == look(seen("up", "up", word, word))
+    # What was there before is judged as ever, and so is a prefix.
+    assert look(seen("up", "down", word, word)) == ["path-down", "bundle-degraded"]
+    assert look(seen("down", "down", word, word)) == ["path-down", "bundle-down"]
+    assert look(seen("up", "up", word, word)) == ["path-up", "path-up", "bundle-up"]
+    elsewhere = replace(seen("up", "up", word, word), unrouted={"zt0": {"10.0.55.2/32": "so it is"}})
+    assert look(elsewhere) == ["bundle-degraded"] and look(seen("up", "up", word, word)) == ["bundle-up"]
+    # One that has been up once is as the others.
+    assert look(seen("up", "up", "up", word)) == ["path-up"]
+    assert look(seen("up", "up", "down", word)) == ["path-down", "bundle-degraded"]
+    assert look(seen()) == ["path-up", "path-up", "bundle-up"]
+
+
+def test_a_new_bundle_is_told_as_its_paths_come_up() -> None:
+    made, heard = chronicle()
+    made.look([], Seen(), {})
+    for now in (seen("waiting", "waiting", "waiting", "waiting"), seen("up", "waiting", "waiting", "waiting"), seen()):
+        made.look([PLAN], now, {})
+    assert [event.kind for event in heard if event.kind.startswith("bundle")] == ["bundle-degraded", "bundle-up"]
 
 
 def test_a_daemon_started_anew_says_nothing_of_what_has_not_changed() -> None:

@@ -107,15 +107,15 @@ static bool all_for(struct reader *reader, uint64_t (*owner)(struct reader *), u
 	return true;
 }
 
-static enum credentials of_all(struct reader *reader, uint64_t node) {
+static enum credentials of_all(struct reader *reader, uint64_t node, unsigned int *revocations) {
 	while (more(reader) && reader->bytes[reader->at])
 		if (!certificate_for(reader, node)) return CREDENTIALS_OTHERS;
 	if (more(reader)) skip(reader, 1);
 	if (!all_for(reader, capability, node) || !all_for(reader, tag, node)) return CREDENTIALS_OTHERS;
-	uint64_t revocations = more(reader) ? take(reader, 2) : 0;
-	for (uint64_t i = 0; i < revocations && reader->good; i++) revocation(reader);
+	*revocations = more(reader) ? (unsigned int)take(reader, 2) : 0;
+	for (unsigned int i = 0; i < *revocations && reader->good; i++) revocation(reader);
 	if (!all_for(reader, ownership, node) || !reader->good) return CREDENTIALS_OTHERS;
-	return revocations ? CREDENTIALS_REVOKE : CREDENTIALS_OWN;
+	return *revocations ? CREDENTIALS_REVOKE : CREDENTIALS_OWN;
 }
 
 /* Where the certificate of a verb is that says with a flag whether it has one; 0: it has none. */
@@ -126,12 +126,13 @@ static unsigned int certificate_at(const unsigned char *packet, unsigned int len
 	return verb == VERB_GATHER ? GATHER_CERTIFICATE : flags + 1;
 }
 
-enum credentials credentials_of(const unsigned char *packet, unsigned int length) {
+enum credentials credentials_of(const unsigned char *packet, unsigned int length, unsigned int *revocations) {
+	*revocations = 0;
 	unsigned int verb = length > VERB ? packet[VERB] & VERB_MASK : 0;
 	if (!(CREDENTIALS_VERBS & 1u << verb)) return CREDENTIALS_OWN;
 	uint64_t node = number_at(packet + SOURCE, ADDRESS);
 	struct reader reader = {packet, PAYLOAD, length, true};
-	if (verb == VERB_CREDENTIALS) return of_all(&reader, node);
+	if (verb == VERB_CREDENTIALS) return of_all(&reader, node, revocations);
 	unsigned int at = certificate_at(packet, length, verb);
 	if (!at) return CREDENTIALS_OWN;
 	reader.good = at <= length;

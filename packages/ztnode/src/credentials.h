@@ -7,11 +7,10 @@
 #define ZTNODE_CREDENTIALS_H
 
 /* Those of a packet that is neither encrypted nor compressed: its sender's alone (or none, or of a verb that has none),
- * with revocations, or others' (or in no form that the core reads). */
+ * with so many revocations, or others' (or in no form that the core reads). */
 enum credentials { CREDENTIALS_OWN, CREDENTIALS_REVOKE, CREDENTIALS_OTHERS };
-enum credentials credentials_of(const unsigned char *packet, unsigned int length);
+enum credentials credentials_of(const unsigned char *packet, unsigned int length, unsigned int *revocations);
 /* The verbs that may bring some, as bits. */
 #define CREDENTIALS_VERBS (1u << 3 | 1u << 7 | 1u << 0x0a | 1u << 0x0d | 1u << 0x0e)
-#define CREDENTIALS_REVOCATION 56 /* bytes of the shortest revocation */
 
 #endif

@@ -83,7 +83,8 @@ bool verbs_in_budget(const unsigned char *packet, unsigned int length, enum verb
 	bucket_fill(&budget->answers, seconds), bucket_fill(&budget->meetings, seconds);
 	bucket_fill(&budget->revocations, seconds);
 	budget->filled = now;
-	unsigned int groups = 1 + (length - HEADER) / GROUP, revocations = 1 + (length - HEADER) / CREDENTIALS_REVOCATION;
+	unsigned int groups = 1 + (length - HEADER) / GROUP, revocations = 0;
+	if (what == VERBS_REVOKE) (void)credentials_of(packet, length, &revocations);
 	bool left = what == VERBS_MEMBERS    ? bucket_take_some(&budget->groups, groups)
 	            : what == VERBS_ANSWER   ? bucket_take_some(&budget->answers, groups)
 	            : what == VERBS_REVOKE   ? bucket_take_some(&budget->revocations, revocations)
@@ -148,7 +149,8 @@ enum verbs verbs_of(const unsigned char *packet, unsigned int length, bool close
 	/* The core knows what it has sent by half of the packet's number, and its list of them begins as zeros. */
 	if (answer && length >= ANSWER_LEAST && number_at(packet + IN_RE_ID, 4) == 0) return VERBS_REFUSED;
 	if (closed && !(OF_REMOTES & BIT(verb))) return VERBS_REFUSED;
-	enum credentials whose = credentials_of(packet, length);
+	unsigned int revocations;
+	enum credentials whose = credentials_of(packet, length, &revocations);
 	if (whose != CREDENTIALS_OWN) return whose == CREDENTIALS_REVOKE ? VERBS_REVOKE : VERBS_REFUSED;
 	if (verb == VERB_MULTICAST_LIKE) return VERBS_MEMBERS;
 	if (verb == VERB_MULTICAST_GATHER) return VERBS_QUESTION;

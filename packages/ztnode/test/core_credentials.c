@@ -95,10 +95,10 @@ static size_t by_kind(struct end *a, const struct end *from, enum kind kind) {
 /* -- what the core sends itself */
 
 static unsigned int by_owner, by_others;
-enum credentials __real_credentials_of(const unsigned char *bytes, unsigned int length);
-enum credentials __wrap_credentials_of(const unsigned char *bytes, unsigned int length);
-enum credentials __wrap_credentials_of(const unsigned char *bytes, unsigned int length) {
-	enum credentials whose = __real_credentials_of(bytes, length);
+enum credentials __real_credentials_of(const unsigned char *bytes, unsigned int length, unsigned int *revocations);
+enum credentials __wrap_credentials_of(const unsigned char *bytes, unsigned int length, unsigned int *revocations);
+enum credentials __wrap_credentials_of(const unsigned char *bytes, unsigned int length, unsigned int *revocations) {
+	enum credentials whose = __real_credentials_of(bytes, length, revocations);
 	by_owner += whose == CREDENTIALS_OWN && length > VERB && (bytes[VERB] & 0x1f) == VERB_CREDENTIALS;
 	by_others += whose == CREDENTIALS_OTHERS;
 	return whose;

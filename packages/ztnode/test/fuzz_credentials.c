@@ -12,13 +12,13 @@ static uint64_t sender;
 static enum credentials whose;
 static bool at_work;
 
-enum credentials __real_credentials_of(const unsigned char *bytes, unsigned int length);
-enum credentials __wrap_credentials_of(const unsigned char *bytes, unsigned int length);
-enum credentials __wrap_credentials_of(const unsigned char *bytes, unsigned int length) {
+enum credentials __real_credentials_of(const unsigned char *bytes, unsigned int length, unsigned int *revocations);
+enum credentials __wrap_credentials_of(const unsigned char *bytes, unsigned int length, unsigned int *revocations);
+enum credentials __wrap_credentials_of(const unsigned char *bytes, unsigned int length, unsigned int *revocations) {
 	unsigned char *copy = malloc(length ? length : 1); /* so that a read beyond its end is seen */
 	if (!copy) abort();
 	memcpy(copy, bytes, length);
-	whose = __real_credentials_of(copy, length);
+	whose = __real_credentials_of(copy, length, revocations);
 	free(copy);
 	return whose;
 }

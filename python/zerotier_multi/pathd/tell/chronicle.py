@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 
-from zerotier_multi.pathd.tell.events import STARTS, Event, Seen, events, path_cause, remembered
+from zerotier_multi.pathd.tell.events import STARTS, Event, Seen, events, fresh, path_cause, remembered
 from zerotier_multi.plan import Plan
 from zerotier_multi.states import PathState
 
@@ -54,7 +54,7 @@ class Chronicle:
         before = replace(before, passes={path: size for path, size in before.passes.items() if path in same})
         # A path is narrow until full packets come, also while its device or its MTU is a new one.
         lasting = {path: size for path, size in before.passes.items() if path not in now.wide}
-        now = replace(now, passes={**lasting, **now.passes})
+        now = replace(now, passes={**lasting, **now.passes}, fresh=fresh(before, now))
         self._seen = now
         for event in events(plans, before, now):
             self.tell(event)

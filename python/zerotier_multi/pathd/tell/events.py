@@ -5,7 +5,7 @@ An event is told in a sentence and in fields, which are the same in the journal 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass, field
 
 from zerotier_multi import membership, names
@@ -73,6 +73,7 @@ class Seen:
     unrouted: Mapping[str, Mapping[str, str]] = field(default_factory=dict)  # of each bundle prefixes, and why
     passes: Mapping[int, int] = field(default_factory=dict)  # largest packet of a path that loses full ones, bytes; 0: none
     wide: frozenset[int] = frozenset()  # paths over which full packets have come lately
+    fresh: frozenset[int] = frozenset()  # paths that were added to a bundle and have not been up since
 
 
 def remembered(plans: Iterable[Plan], states: Mapping[int, str], now: Seen, unrouted: Mapping[str, Mapping[str, str]]) -> Seen:
@@ -86,6 +87,16 @@ def remembered(plans: Iterable[Plan], states: Mapping[int, str], now: Seen, unro
         devices[path.device] = 0 if absent else now.devices.get(path.device) or -1
     ready = frozenset(path for path, state in states.items() if PathState(state).answered)
     return Seen(states, devices, ready, unrouted=unrouted)
+
+
+def fresh(before: Seen, after: Seen) -> frozenset[int]:
+    """Paths of the later look that a commit has added to a bundle and that have not been up since: that is no fault."""
+    bundles = set(map(names.bundle_of_nexthop, before.states))
+    return frozenset(
+        path for path, word in after.states.items()
+        if word != PathState.UP
+        and (path in before.fresh if path in before.states else names.bundle_of_nexthop(path) in bundles)
+    )  # fmt: skip
 
 
 def events(plans: Iterable[Plan], before: Seen, after: Seen) -> Iterator[Event]:
@@ -319,17 +330,13 @@ def _intervention(kind: str, bundle: str, instance: InstancePlan, done: str, cau
 
 
 def _bundle_event(bundle: str, before: Seen, after: Seen) -> Iterator[Event]:
-    def state(words: Iterable[str], seen: Seen) -> BundleState | None:
-        return bundle_state(words, bool(seen.unrouted.get(bundle)))
+    def words(seen: Seen, left_out: Set[int]) -> list[str]:
+        return [w for path, w in seen.states.items() if names.bundle_of_nexthop(path) == bundle and path not in left_out]
 
-    words = {path: word for path, word in after.states.items() if names.bundle_of_nexthop(path) == bundle}
-    # A path that is new in the configuration takes its time to be up, which is no fault.
-    judged = [word for path, word in words.items() if path in before.states or word == PathState.UP]
-    was = state((word for path, word in before.states.items() if names.bundle_of_nexthop(path) == bundle), before)
-    now = state(judged, after)
+    was, now = (bundle_state(words(seen, seen.fresh), bool(seen.unrouted.get(bundle))) for seen in (before, after))
     if was is None or now is None or was == now:
         return
     priority = NOTICE if now == BundleState.UP or was == BundleState.DOWN else WARNING
-    cause = f"{list(words.values()).count(PathState.UP)} of {len(words)} paths are up"
+    cause = f"{words(after, set()).count(PathState.UP)} of {len(words(after, set()))} paths are up"
     cause += "".join(f"; {prefix} does not go over it: {why}" for prefix, why in after.unrouted.get(bundle, {}).items())
     yield Event(f"bundle-{now}", priority, f"bundle {bundle}: {was} -> {now}: {cause}", bundle, cause, was, now)
