@@ -56,9 +56,11 @@ def _text(path: Path) -> str | None:
         return None
 
 
-def own_topology() -> Topology:
-    """Topology of this box as far as init, and so a service, may use it: who commits may have fewer (``AllowedCPUs=``)."""
-    return read_topology(allowed=os.sched_getaffinity(1))
+def own_topology(slice_of_services: Path = Path("/sys/fs/cgroup/system.slice")) -> Topology:
+    """Topology of this box as far as a service may use it: who commits may have other CPUs (``AllowedCPUs=``, ``taskset``)."""
+    allowed = os.sched_getaffinity(1)
+    of_services = _text(slice_of_services / "cpuset.cpus.effective")
+    return read_topology(allowed=allowed & set(parse_cpu_list(of_services)) if of_services else allowed)
 
 
 def isolated_cpus(sysfs: Path = Path("/sys")) -> tuple[int, ...]:

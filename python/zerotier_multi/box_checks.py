@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import PurePath
 
 from zerotier_multi import bridges, mirror, names, networks, uplinks, world
 from zerotier_multi.bundle import AUTO, Bundle
@@ -11,7 +12,7 @@ from zerotier_multi.bundle_parser import MOON_REMEDY, PLANET_REMEDY
 from zerotier_multi.checks import own_addresses
 from zerotier_multi.controller import settings as controllers
 from zerotier_multi.cpu import Topology, format_cpu_list
-from zerotier_multi.engine_choice import engine_problems
+from zerotier_multi.engine_choice import ZTNODE, choose_engine, engine_problems
 from zerotier_multi.errors import Problem
 from zerotier_multi.planner import instance_count, instance_numbers
 from zerotier_multi.values import shown
@@ -102,7 +103,10 @@ def tolerable(bundle: Bundle, facts: BoxFacts, others: Sequence[Bundle] = ()) ->
     """
     if bundle.disabled:
         return []
-    problems = [*_cpus(bundle, facts), *uplinks.problems_on_box(bundle, instance_numbers(bundle, facts.topology), facts.devices)]
+    choice = choose_engine(bundle, facts.engines, facts.own_addresses)
+    binds_any = choice is not None and PurePath(choice.program).name != ZTNODE
+    problems = list(_cpus(bundle, facts))
+    problems += uplinks.problems_on_box(bundle, instance_numbers(bundle, facts.topology), facts.devices, binds_any)
     problems += own_addresses(bundle, others)
     if bundle.vrf and bundle.vrf not in facts.vrfs:
         problems.append(Problem(f"{bundle.path} vrf {bundle.vrf}", f"does not exist; set vrf name {bundle.vrf} first"))

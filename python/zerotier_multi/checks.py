@@ -180,7 +180,7 @@ def _remotes(bundle: Bundle) -> Iterable[Problem]:
 
 def own_addresses(bundle: Bundle, others: Iterable[Bundle] = ()) -> Iterable[Problem]:
     """Prefixes of remotes that are addresses of this router on a bundle of one VRF: the kernel delivers their packets here."""
-    bundles = [bundle, *(other for other in others if other.vrf == bundle.vrf)]
+    bundles = [bundle, *(other for other in others if other.vrf == bundle.vrf and not other.disabled)]
     addresses = {ipaddress.ip_network(address.ip): (address, own.name) for own in bundles for address in own.addresses}
     for remote in bundle.remotes:
         for prefix in remote.prefixes:

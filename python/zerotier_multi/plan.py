@@ -195,7 +195,11 @@ class Plan:
     @property
     def nowhere(self) -> dict[str, str]:
         """Prefixes of remotes that nothing leads to yet, and why."""
-        return {prefix: f"no identity of {r.name} is configured" for r in self.without_identity for prefix in r.prefixes}
+        return {
+            prefix: f"no identity of {r.name} is configured for an instance that runs here"
+            for r in self.without_identity
+            for prefix in r.prefixes
+        }
 
     def instance(self, number: int) -> InstancePlan | None:
         """The instance with that number, or None."""

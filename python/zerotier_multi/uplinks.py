@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from zerotier_multi import names
 from zerotier_multi.bundle import Bundle
-from zerotier_multi.engine_choice import ZEROTIER_ONE, ZTNODE, needed
+from zerotier_multi.engine_choice import ZEROTIER_ONE, ZTNODE
 from zerotier_multi.errors import Problem
 from zerotier_multi.local_conf import TUNNEL_PREFIXES
 from zerotier_multi.transit import IPAddress
@@ -35,9 +35,14 @@ def problems(bundle: Bundle, numbers: Sequence[int]) -> Iterable[Problem]:
             yield Problem(f"{where} gateway {override.gateways[0]}", "requires an uplink; set source-interface")
 
 
-def problems_on_box(bundle: Bundle, numbers: Sequence[int], devices: Mapping[str, Sequence[str]]) -> Iterable[Problem]:
-    """What is wrong on this router; ``devices`` are its devices with their addresses."""
-    yield from _unheard(bundle, numbers, devices)
+def problems_on_box(
+    bundle: Bundle, numbers: Sequence[int], devices: Mapping[str, Sequence[str]], binds_any: bool
+) -> Iterable[Problem]:
+    """What is wrong on this router; ``devices`` are its devices with their addresses.
+
+    ``binds_any``: its engine listens on any address that it is given, as a zerotier-one does.
+    """
+    yield from _unheard(bundle, numbers, devices, binds_any)
     for k in numbers:
         override = bundle.override(k)
         if override.source_interface is None:
@@ -59,12 +64,11 @@ def problems_on_box(bundle: Bundle, numbers: Sequence[int], devices: Mapping[str
                 )
 
 
-def _unheard(bundle: Bundle, numbers: Sequence[int], devices: Mapping[str, Sequence[str]]) -> Iterable[Problem]:
+def _unheard(bundle: Bundle, numbers: Sequence[int], devices: Mapping[str, Sequence[str]], binds_any: bool) -> Iterable[Problem]:
     """Addresses to listen on that belong to devices which an engine leaves out, whatever it is told to bind to.
 
     A zerotier-one takes those that it is given from any device; on one of a bundle it would make a tunnel in the tunnel.
     """
-    binds_any = bundle.engine == ZEROTIER_ONE or bool(needed(bundle, {}))
     given: dict[str, IPAddress] = {}
     for k in numbers:
         if bundle.override(k).source_interface is None:

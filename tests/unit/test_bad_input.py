@@ -247,6 +247,12 @@ HEARD = [
 ]  # fmt: skip
 
 
+def test_an_engine_that_is_chosen_because_it_is_the_only_one_listens_on_any_address() -> None:
+    bundle = parse_bundle("zt0", configured(EXAMPLE + "listen-address 192.0.2.1")["zt0"])
+    only = replace(BOX, devices={"dum0": ("192.0.2.1",)}, engines={"zerotier-one": "/usr/sbin/zerotier-one"})
+    assert check_on_box(bundle, only) == []
+
+
 @pytest.mark.parametrize(("text", "devices"), [c[1:] for c in HEARD], ids=[c[0] for c in HEARD])
 def test_addresses_that_an_engine_listens_on(text: str, devices: dict) -> None:
     bundle = parse_bundle("zt0", configured(EXAMPLE + text)["zt0"])
@@ -288,6 +294,7 @@ def test_an_address_of_another_bundle_behind_a_remote() -> None:
     assert str(problem) == (
         "interfaces zerotier zt1 remote R2 prefix 10.0.55.1/32 is address 10.0.55.1/32 of zt0 on this router; set a prefix that R2 has"
     )
+    assert check_on_box(second, BOX, [replace(first, disabled=True)]) == []
     assert check_on_box(second, BOX, [replace(first, vrf="blue")]) == [] == check_on_box(second, BOX, [first], booting=True)
 
 

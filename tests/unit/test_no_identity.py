@@ -21,7 +21,7 @@ from zerotier_multi.states import PathState
 
 THREE = EXAMPLE.replace("/28", "/26") + "controller-free\ntransit subnet-length 28\nremote R2 site 2\nremote R3 site 3\n"
 KNOWN = THREE + "".join(f"remote R2 instance {p.instance} identity {p.identity}\n" for p in PEERS)
-SENTENCE = "zt0 has no path to R3: no identity of it is configured; get its lines there with: show zerotier ztN identity"
+SENTENCE = "zt0 has no path to R3: no identity of it is configured for an instance that runs here; get its lines there with: show zerotier ztN identity"
 
 
 def plan_of(lines: str) -> Plan:
@@ -80,7 +80,7 @@ def test_the_daemon_says_the_same_once() -> None:
     status = status_of(plan)
     told = status["bundles"]["zt0"]
     assert told["state"] == "degraded"
-    assert told["unrouted"] == [{"prefix": "192.168.3.0/24", "why": "no identity of R3 is configured"}]
+    assert told["unrouted"] == [{"prefix": "192.168.3.0/24", "why": "no identity of R3 is configured for an instance that runs here"}]
     assert 'zerotier_multi_bundle_prefixes_unrouted{bundle="zt0"} 1\n' in render(status, {})
     found = data.bundle(box(plan, pathd={**pathd(plan), "bundles": {"zt0": {**pathd(plan)["bundles"]["zt0"], **told}}}), plan)
     assert found["state"] == "degraded" and [w for w in found["warnings"] if "R3" in w] == [SENTENCE]

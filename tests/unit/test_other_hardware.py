@@ -82,12 +82,14 @@ def test_a_boot_says_what_does_not_fit_and_goes_on(router: pytest.MonkeyPatch) -
         assert {cpu for instance in change.plan.instances for cpu in instance.cpus} <= {0, 1, 2, 3}
 
 
-def test_cpus_are_those_of_init_and_not_of_who_commits() -> None:
+def test_cpus_are_those_of_services_and_not_of_who_commits(tmp_path: Path) -> None:
     """A user may have been given fewer, as by ``AllowedCPUs=`` of user.slice or taskset."""
     before = os.sched_getaffinity(0)
     everywhere = [cpu.number for cpu in box.own_topology()]
     try:
         os.sched_setaffinity(0, {min(before)})
         assert [cpu.number for cpu in box.own_topology()] == everywhere
+        (tmp_path / "cpuset.cpus.effective").write_text(f"{everywhere[-1]},4000\n")
+        assert [cpu.number for cpu in box.own_topology(tmp_path)] == everywhere[-1:]
     finally:
         os.sched_setaffinity(0, before)

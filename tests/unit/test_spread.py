@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import random
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pytest
@@ -320,6 +320,16 @@ def test_weights_of_an_earlier_daemon_stay_until_a_path_is_full() -> None:
     world.run(200)
     left = world.weights.of(GROUP.group_id)
     assert left and abs(left[PATHS[0]] - 43) <= 5 and abs(left[PATHS[3]] - 21) <= 5, "now it knows by itself"
+
+
+def test_weights_of_the_configuration_are_not_taken_for_measured_ones() -> None:
+    """A commit from weights that somebody has set to ``auto``, under a daemon that runs."""
+    world = World({n: 0.01 for n in range(0, 128, 8)})
+    world.weights.configure([replace(PLAN, auto_weights=False)], True)
+    world.weights.configure([PLAN], True)
+    world.weights.standing({GROUP.group_id: NextHopGroup(GROUP.group_id, PATHS, 128, 10, (100, 9, 9, 10))})
+    world.run(600)
+    assert max(world.weights.of(GROUP.group_id).values()) <= 40
 
 
 def test_a_path_that_was_away_when_weights_were_taken_comes_back_with_a_fair_one() -> None:

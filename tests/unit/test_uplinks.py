@@ -192,15 +192,16 @@ def test_gateways_are_read_again_in_time() -> None:
             return self.answers[:1] if family == 4 else []
 
     rtnl, gateways, have = Asked(), uplinks.Gateways(), box()
-    assert gateways.wake() is None
+    assert gateways.wake(0.0) is None
     first = gateways.read(cast(Rtnl, rtnl), ["eth1"], have, 100.0)
-    wake = gateways.wake()
+    wake = gateways.wake(100.0)
     assert wake == 100.0 + uplinks.AGE <= 130.0
+    assert gateways.wake(200.0) == 201.0, "looks that fail read nothing"
     rtnl.answers.pop(0)
     assert gateways.read(cast(Rtnl, rtnl), ["eth1"], have, wake - 1) == first == {("eth1", 4): "203.0.113.254"}
     assert gateways.read(cast(Rtnl, rtnl), ["eth1"], have, wake) == {("eth1", 4): "203.0.113.7"}
     gateways.read(cast(Rtnl, rtnl), [], have, wake + 1)
-    assert gateways.wake() is None
+    assert gateways.wake(wake + 1) is None
 
 
 def test_a_device_of_ppp_needs_no_gateway() -> None:

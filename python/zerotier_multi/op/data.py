@@ -378,7 +378,7 @@ def bundle_warnings(snapshot: Snapshot, plan: Plan) -> list[str]:
         found.append(f"{plan.bundle} has no path: {_why_no_path(plan)}")
     elif plan.paths:
         found += [
-            f"{plan.bundle} has no path to {remote.name}: no identity of it is configured; "
+            f"{plan.bundle} has no path to {remote.name}: no identity of it is configured for an instance that runs here; "
             f"get its lines there with: show zerotier ztN identity"
             for remote in plan.without_identity
         ]

@@ -145,7 +145,7 @@ class Router:
 
     def wakes(self, looked_at: float) -> list[float | None]:
         """When to look again; ``looked_at`` is when that was done last."""
-        return [min(self._refused.values(), default=None), self._repairs.wake(looked_at), self._gateways.wake()]
+        return [min(self._refused.values(), default=None), self._repairs.wake(looked_at), self._gateways.wake(looked_at)]
 
     def indexes(self) -> Mapping[str, int]:
         """ifindexes of all devices by name. Raises OSError."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from asyncio import AbstractEventLoop
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -112,15 +112,18 @@ class Weights:
         self._standing: dict[int, NextHopGroup] = {}  # by the id in the plan
         self._forced: dict[int, _Forced] = {}  # by the id in the plan
         self._read_at = self._look_at = 0.0
+        self._inherits = True  # until there were plans: what stands may be what an earlier daemon has measured
 
-    def configure(self, plans: Iterable[Plan], resilient: bool) -> None:
+    def configure(self, plans: Sequence[Plan], resilient: bool) -> None:
         """Look after the groups of exactly these plans, as far as they want it."""
         wanted = [plan for plan in plans if plan.auto_weights and resilient]
         groups = {group.group_id: (plan, group) for plan in wanted for group in plan.groups}
         kept = {n: g for n, g in self._groups.items() if n in groups and groups[n][1] == g.group}
         for number, (plan, group) in groups.items():
-            kept.setdefault(number, _Group(plan, group, Spread(group.buckets, group.idle_timer))).plan = plan
+            spread = Spread(group.buckets, group.idle_timer, inherited=self._inherits)
+            kept.setdefault(number, _Group(plan, group, spread)).plan = plan
         self._groups = kept
+        self._inherits = self._inherits and not plans
         instances = {i.unit: i for plan in wanted for i in plan.instances}
         known = self._instances
         self._instances = {
@@ -134,7 +137,8 @@ class Weights:
         for number, group in self._standing.items():
             spread = self._groups[number].spread
             if not spread.weights and group.weights:
-                spread.weights, spread.inherited = dict(zip(group.members, group.weights, strict=True)), True
+                spread.weights = dict(zip(group.members, group.weights, strict=True))
+            spread.inherited = spread.inherited and bool(spread.weights)
 
     def of(self, group: int) -> Mapping[int, int] | None:
         """Weights by path of a group, by its id in the plan; None where it has those of the configuration."""

@@ -203,9 +203,9 @@ class Gateways:
             self._of, self.stale = frozenset(used), False
         return self._known
 
-    def wake(self) -> float | None:
-        """When they have to be read again; None where no device is used."""
-        return self._read_at + AGE if self._of else None
+    def wake(self, looked_at: float) -> float | None:
+        """When they have to be read again (s), a second after the last look at least: it may have failed. None: none is used."""
+        return max(self._read_at + AGE, looked_at + 1.0) if self._of else None
 
     def _look(self, rtnl: Rtnl, link: Link, have: KernelState) -> None:
         for family in (4, 6):
