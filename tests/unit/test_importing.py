@@ -9,17 +9,21 @@ from pathlib import Path
 import pytest
 from tests.configuration import bundle
 from tests.unit.test_world import ADDRESS, EARTH, MKWORLD, PUBLIC, ROOT, planet, text
+from zerotier_multi import names
 from zerotier_multi.homes import own_identity
 from zerotier_multi.identity import PublicIdentity
 from zerotier_multi.importing.lines import commands, read_source
 from zerotier_multi.importing.process import ImportProblem
+from zerotier_multi.op import api, gather
 from zerotier_multi.local_conf import local_conf
 from zerotier_multi.cpu import Cpu
+from zerotier_multi.plan import to_json
 from zerotier_multi.planet import make_planet
 from zerotier_multi.planner import make_plan
 
 NETWORK = "8056c2e21c000001"
 BASE = "set interfaces zerotier zt0"
+COPY = """sudo sh -c '[ -e "$1" ] && { echo "$1 exists"; exit 1; }; install -D -m 0600 "$0" "$1"'"""
 REST = "transit prefix 10.14.0.0/28\ntransit site 1\nremote R2 prefix 10.0.55.2/32\n"
 LOCAL_CONF = {
     "physical": {"192.0.2.0/24": {"blacklist": True}, "198.51.100.0/24": {"mtu": 1400, "trustedPathId": 7}},
@@ -84,9 +88,7 @@ def test_a_home_with_everything(tmp_path: Path) -> None:
         f"{BASE} custom-policy fast links eth0 ip-pref 4",
     ]
     assert "# settings.ssoRedirectURL of local.conf has no setting" in found
-    assert found[-1].endswith(
-        f"sudo install -D -m 0600 {tmp_path}/zerotier-one/identity.secret /config/zerotier-multi/zt0/1/identity.secret"
-    )
+    assert found[-1].endswith(f"{COPY} {tmp_path}/zerotier-one/identity.secret /config/zerotier-multi/zt0/1/identity.secret")
     plan = commits(found)
     made = json.loads(local_conf(plan, plan.instances[0]))
     for part in ("virtual", "physical"):
@@ -236,16 +238,16 @@ def test_openwrt(tmp_path: Path) -> None:
     assert not any("bbbb" in line or "/etc/zerotier/identity.secret" in line for line in found)
     target = "/config/zerotier-multi/zt0/1/identity.secret"
     assert found[-1] == (
-        f"# Keep its node, before the first commit: sudo install -D -m 0600 /dev/stdin {target}; then paste the value of option "
+        f"# Keep its node, before the first commit: {COPY} /dev/stdin {target}; then paste the value of option "
         f"secret of config zerotier global in {tmp_path}/zerotier without its quotes, and type Enter and Ctrl-D"
     )
     commits(found)
-    command = found[-1].partition("sudo ")[2].partition(";")[0].replace("/config", str(tmp_path))
+    command = found[-1].partition("sudo ")[2].partition("; then")[0].replace("/config", str(tmp_path))
     subprocess.run(command, shell=True, input=f"{SECRET}\n", text=True, check=True)
     made = Path(target.replace("/config", str(tmp_path)))
     assert own_identity(made.parent).address == "0123456789" and made.stat().st_mode & 0o777 == 0o600
     (tmp_path / "zerotier").write_text(NEW_UCI.replace(SECRET, ""))
-    assert imported(tmp_path / "zerotier")[-1].endswith(f"sudo install -D -m 0600 /etc/zerotier/identity.secret {target}")
+    assert imported(tmp_path / "zerotier")[-1].endswith(f"{COPY} /etc/zerotier/identity.secret {target}")
     (tmp_path / "zerotier").write_text(OLD_UCI)
     found = imported(tmp_path / "zerotier")
     assert found[:3] == [f"{BASE} instances 1", f"{BASE} disable", f"{BASE} network-id {NETWORK}"]
@@ -271,6 +273,87 @@ def test_a_container_per_interface(tmp_path: Path) -> None:
         f"{BASE} primary port 9993",
     ]
     commits(found)
+
+
+def containers(path: Path, *lines: str, confs: tuple[dict | None, ...]) -> Path:
+    """A configuration with containers zt1, zt2 ..., each with a home of that local.conf, and some more lines."""
+    made: list[str] = []
+    for k, conf in enumerate(confs, start=1):
+        source = home(path / f"zt{k}", conf)
+        base = f"set container name zt{k}"
+        made += [f"{base} image 'zerotier/zerotier:1.14.2'", f"{base} volume home source '{source}'",
+                 f"{base} volume home destination '/var/lib/zerotier-one'"]  # fmt: skip
+    return _file(path, "\n".join([*made, *lines]))
+
+
+def test_a_container_that_was_off_stays_off(tmp_path: Path) -> None:
+    found = imported(containers(tmp_path, "set container name zt2 disable", confs=(None, None, None)))
+    assert [line for line in found if "disable" in line] == [f"{BASE} instance 2 disable"]
+    assert len(commits(found).instances) == 2
+    source = containers(tmp_path / "all", *(f"set container name zt{k} disable" for k in (1, 2)), confs=(None, None))
+    assert [line for line in imported(source) if "disable" in line] == [f"{BASE} disable"]
+
+
+def test_what_only_the_first_process_had_is_told(tmp_path: Path) -> None:
+    """A bundle has a setting for all its instances."""
+    confs = ({"settings": {"lowBandwidthMode": True}}, {"settings": {"lowBandwidthMode": True}}, None)
+    found = imported(containers(tmp_path, confs=confs))
+    assert f"{BASE} low-bandwidth-mode" in found
+    assert [line for line in found if "did not have" in line] == [
+        "# zt3: did not have what the bundle gets from the first process: low-bandwidth-mode"
+    ]
+
+
+@pytest.mark.parametrize("key", ["primaryPort", "secondaryPort", "tertiaryPort"])
+def test_a_port_of_0_is_no_port(tmp_path: Path, key: str) -> None:
+    """It leaves the choice to zerotier-one; the definition has no such value."""
+    found = imported(home(tmp_path / "z", {"settings": {key: 0}}))
+    assert not any(" port " in line for line in found)
+    several = imported(containers(tmp_path / "c", confs=({"settings": {key: 0}}, {"settings": {"primaryPort": 9994}})))
+    assert [line for line in several if " port " in line] == [f"{BASE} instance 2 port 9994"]
+    word = key.removesuffix("Port")
+    native = _file(tmp_path, f"set interfaces zerotier zt0 network-id {NETWORK}\nset interfaces zerotier zt0 {word} port 0\n")
+    assert not any(" port " in line for line in imported(native))
+
+
+def test_a_bundle_of_this_router_and_its_identities_are_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "config.boot").write_text(PR4752)
+    found = commands(read_source(tmp_path / "config.boot"), {"zt0", "zt3"})
+    assert {line.split()[3] for line in found if line.startswith("set")} == {"zt1", "zt2"}
+    assert [line for line in found if " instead of " in line] == [
+        f"# {new} instead of {old}: names of bundles that this router has, or keeps identities of, are left out"
+        for new, old in (("zt1", "zt3"), ("zt2", "zt0"))
+    ]
+    assert not any("/zerotier-multi/zt0/" in line or "/zerotier-multi/zt3/" in line for line in found)
+    assert commands(read_source(tmp_path / "config.boot"), {"zt7"}) == imported(tmp_path / "config.boot")
+
+
+def test_which_names_this_router_has(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One of a plan, one of a plan that cannot be used, and one that was deleted and has its homes still."""
+    (tmp_path / "run").mkdir()
+    (tmp_path / "homes/zt2/1").mkdir(parents=True)
+    plan = commits(imported(home(tmp_path / "a")))
+    (tmp_path / "run/zt0.json").write_text(to_json(plan))
+    (tmp_path / "run/zt1.json").write_text("{")
+    monkeypatch.setattr(names, "RUN_DIR", tmp_path / "run")
+    monkeypatch.setattr(names, "HOME_ROOT", tmp_path / "homes")
+    monkeypatch.setattr(api, "require_root", lambda: None)
+    assert gather.known_bundles() == {"zt0", "zt1", "zt2"}
+    made = api.imported(True, str(tmp_path / "a"))
+    assert "set interfaces zerotier zt3 instances 1" in made["commands"] and any(
+        "instead of zt0" in line for line in made["remarks"]
+    )
+
+
+def test_an_identity_that_is_there_is_not_replaced(tmp_path: Path) -> None:
+    source = home(tmp_path / "z z")
+    command = imported(source)[-1].partition("sudo ")[2].replace("/config", str(tmp_path))
+    target = tmp_path / "zerotier-multi/zt0/1/identity.secret"
+    subprocess.run(command, shell=True, check=True)
+    assert target.read_text() == (source / "identity.secret").read_text() and target.stat().st_mode & 0o777 == 0o600
+    target.write_text("another")
+    refused = subprocess.run(command, shell=True, capture_output=True, text=True)
+    assert refused.returncode == 1 and refused.stdout == f"{target} exists\n" and target.read_text() == "another"
 
 
 PR4752 = f"""interfaces {{

@@ -80,7 +80,9 @@ def test_the_daemon_says_the_same_once() -> None:
     status = status_of(plan)
     told = status["bundles"]["zt0"]
     assert told["state"] == "degraded"
-    assert told["unrouted"] == [{"prefix": "192.168.3.0/24", "why": "no identity of R3 is configured for an instance that runs here"}]
+    assert told["unrouted"] == [
+        {"prefix": "192.168.3.0/24", "why": "no identity of R3 is configured for an instance that runs here"}
+    ]
     assert 'zerotier_multi_bundle_prefixes_unrouted{bundle="zt0"} 1\n' in render(status, {})
     found = data.bundle(box(plan, pathd={**pathd(plan), "bundles": {"zt0": {**pathd(plan)["bundles"]["zt0"], **told}}}), plan)
     assert found["state"] == "degraded" and [w for w in found["warnings"] if "R3" in w] == [SENTENCE]

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from tests.unit.op_box import PLAN
+from zerotier_multi.cpu import Cpu, placement_order
 from zerotier_multi.op import gather
 from zerotier_multi.op.benchmark import drive, serve, wire
 from zerotier_multi.op.benchmark.decide import End, Full, Limit, Step, Use, better_cpus, decide, enough, full, numbers
@@ -80,6 +81,89 @@ def test_instances_that_are_full_are_joined_by_as_many_as_both_routers_have_cpus
     none = replace(steps[-1], far=use(4, 0.97, cpus=4, others={0: 0.9}))
     made = decide("zt0", 4, [*steps[:-1], none], end(), end("R2", cpus=4))
     assert made.instances == 4 and made.near == made.far == ()
+
+
+def partly(count: int, mbit: float, left_out: int, share: float = 0.5, **alike: Use) -> Step:
+    """A step over ``count`` instances, without one."""
+    measured = tuple(k for k in range(1, count + 2) if k != left_out)
+    return replace(step(count, mbit, use(count + 1, share), use(count + 1, share)), instances=measured, **alike)
+
+
+def test_an_instance_that_was_not_measured_is_not_deleted() -> None:
+    steps = [partly(count, 1000 * count, 3) for count in (1, 2, 3)]
+    made = decide("zt0", 4, steps, end(), end("R2"))
+    assert made.near == made.far == () and made.instances == 4
+    assert made.sentences[-1] == "Instance 3 was not measured, because no path of it to R2 is up (show zerotier zt0 paths)."
+    made = decide("zt0", 4, [partly(1, 990, 1), partly(2, 1000, 1), partly(3, 1000, 1)], end(), end("R2"))
+    assert made.near == made.far == ("set interfaces zerotier zt0 instances 1",), "more than that is not needed"
+    made = decide("zt0", 4, steps[:2], end(), end("R2", 2))
+    assert made.near == made.far == ()
+    assert made.sentences[-1].startswith("Instances 3, 4 were not measured, because no path of them to R2 is up")
+
+
+def test_more_than_were_measured_are_more_than_there_are() -> None:
+    full_ones = [partly(count, 1000 * count, 3, share=0.97) for count in (1, 2, 3)]
+    made = decide("zt0", 4, full_ones, end(), end("R2"))
+    assert made.near == made.far == ("set interfaces zerotier zt0 instances 8",)
+    assert "with room for 4 more: configure 8" in made.sentences[-2]
+    five = use(4, 0.97, cpus=5)
+    made = decide("zt0", 4, [replace(one, near=five) for one in full_ones], end(cpus=5), end("R2"))
+    assert made.near == made.far == ("set interfaces zerotier zt0 instances 5",)
+    none = use(4, 0.97, cpus=4)
+    made = decide("zt0", 4, [replace(one, far=none) for one in full_ones], end(), end("R2", cpus=4))
+    assert made.near == made.far == () and not any("more" in sentence for sentence in made.sentences)
+
+
+def test_the_affinity_has_a_cpu_for_those_that_were_not_measured() -> None:
+    card = use(4, 0.55, others={1: 0.6})
+    made = decide("zt0", 4, [partly(3, 2000, 2, far=card)], end(), end("R2"))
+    assert made.near == () and made.far == ("set interfaces zerotier zt0 cpu affinity 2-5",)
+    assert "change the affinity" in made.sentences[-2]
+    small = use(4, 0.55, others={1: 0.6}, cpus=4)
+    made = decide("zt0", 4, [partly(3, 2000, 2, far=small)], end(), end("R2", cpus=4))
+    assert made.far == () and not any("affinity" in sentence for sentence in made.sentences), "every CPU is taken"
+
+
+# 6 performance cores with a sibling each (CPUs 0 to 11), 8 efficiency cores.
+HYBRID = tuple(Cpu(n, n - n % 2 if n < 12 else n, n >= 12) for n in range(20))
+
+
+def hybrid(name: str, instances: int, known: bool = True) -> End:
+    order = placement_order(HYBRID)
+    cores = {cpu.number: cpu.core for cpu in HYBRID} if known else {}
+    return End(name, {k: (order[k - 1],) for k in range(1, instances + 1)}, order, cores=cores)
+
+
+def busy_hybrid(instances: int, others: Mapping[int, float] | None = None) -> Use:
+    order, shares = placement_order(HYBRID), dict.fromkeys(range(1, instances + 1), 0.97)
+    taken = dict(zip(order, shares.values(), strict=False))
+    return Use({cpu.number: taken.get(cpu.number, (others or {}).get(cpu.number, 0.0)) for cpu in HYBRID}, shares, shares)
+
+
+@pytest.mark.parametrize(
+    ("instances", "others", "known", "wanted"),
+    [
+        (6, {}, True, 14),  # the efficiency cores; the siblings of the six have no core of their own
+        (4, {}, True, 14),  # a core with two free threads is one
+        (6, {12: 0.9, 13: 0.6}, True, 12),
+        (4, {11: 0.9}, True, 13),  # of its core one thread is busy, so the other is no room either
+        (6, {}, False, 20),  # an earlier version does not tell its cores
+    ],
+)
+def test_room_is_a_core_of_its_own(instances: int, others: Mapping[int, float], known: bool, wanted: int) -> None:
+    used = busy_hybrid(instances, others)
+    near, far = hybrid("R1", instances, known), hybrid("R2", instances, known)
+    made = decide("zt0", instances, [Step(tuple(range(1, instances + 1)), 2.0, 9000, 0.0, used, used)], near, far)
+    assert made.instances == wanted and f"room for {wanted - instances} more" in made.sentences[-1]
+
+
+def test_an_end_tells_its_cores(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(serve.box, "read_topology", lambda: HYBRID)
+    said = json.loads(json.dumps(serve.describe(PLAN)))
+    assert drive.far_end("R2", said).cores == hybrid("R2", 4).cores
+    assert drive.far_end("R2", {k: v for k, v in said.items() if k != "cores"}).cores == {}
+    with pytest.raises((AttributeError, ValueError)):
+        drive.far_end("R2", {**said, "cores": [1]})
 
 
 def test_the_lines_never_ask_for_more_instances_than_there_can_be() -> None:
@@ -238,6 +322,21 @@ def test_segments_are_counted() -> None:
 
 
 # -- the command
+
+
+def test_the_end_that_receives_leaves_the_cpus_of_instances_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its threads have the CPUs that it has when they start."""
+    cpus = [{0, 1, 2, 3, 8, 9}]
+    monkeypatch.setattr(serve.os, "sched_getaffinity", lambda pid: cpus[-1])
+    monkeypatch.setattr(serve.os, "sched_setaffinity", lambda pid, wanted: cpus.append(wanted))
+    monkeypatch.setattr(serve, "require_root", lambda: None)
+    monkeypatch.setattr(serve, "plan_of", lambda bundle: PLAN)
+    monkeypatch.setattr(serve, "open_listeners", lambda plan, stack: [])
+    during = []
+    monkeypatch.setattr(serve.Server, "run", lambda self, waiting: during.append(cpus[-1]) or True)
+    serve.serve("zt0", say=lambda sentence: None)
+    assert {cpu for i in PLAN.instances for cpu in i.cpus} == {0, 1, 2, 3}
+    assert during == [{8, 9}] and cpus[-1] == cpus[0]
 
 
 def test_which_paths_are_measured(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -176,8 +176,8 @@ static void join(struct end *end) {
 static void configure(struct end *end, bool public, unsigned int mtu) {
 	static const char accept_all[] = {1, '\\', '0', 0}; /* the rule ACTION_ACCEPT without fields, escaped */
 	snprintf(end->config, sizeof end->config,
-	         "v=7\nnwid=%016llx\nts=1\nctmd=6ddd00\nr=1\nid=%.10s\nf=2\nml=20\nt=%d\nn=test\nmtu=%x\nR=%s\n", NETWORK,
-	         end->public, public, mtu, accept_all);
+	         "v=7\nnwid=%016llx\nts=1\nctmd=6ddd00\nr=1\nid=%.10s\nf=2\nml=20\nt=%d\nn=test\nmtu=%x\nR=%s\n",
+	         (unsigned long long)NETWORK, end->public, public, mtu, accept_all);
 	join(end);
 }
 

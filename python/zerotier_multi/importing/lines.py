@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 
 from zerotier_multi import names
@@ -14,6 +14,8 @@ from zerotier_multi.importing.process import ImportProblem, Process
 from zerotier_multi.importing.vyos import is_vyos, read_vyos
 
 MOST = 4 << 20  # bytes of a configuration file
+# Copies $0 to $1, but never over another identity; one simple command, so that any shell takes it as it is pasted.
+_COPY = """sudo sh -c '[ -e "$1" ] && { echo "$1 exists"; exit 1; }; install -D -m 0600 "$0" "$1"'"""
 
 
 def read_source(path: Path) -> list[list[Process]]:
@@ -36,15 +38,23 @@ def read_source(path: Path) -> list[list[Process]]:
     )
 
 
-def commands(bundles: Sequence[Sequence[Process]]) -> list[str]:
-    """The lines of all bundles, named as before where the names fit, else in their order."""
-    fitting = [processes[0].name for processes in bundles if len(processes) == 1 and _is_bundle(processes[0].name)]
-    free = iter(f"zt{n}" for n in range(names.MAX_BUNDLE + 1) if f"zt{n}" not in fitting)
-    return [
-        _safe(line)
-        for processes in bundles
-        for line in _bundle(processes[0].name if processes[0].name in fitting and len(processes) == 1 else next(free), processes)
-    ]
+def commands(bundles: Sequence[Sequence[Process]], taken: Collection[str] = ()) -> list[str]:
+    """The lines of all bundles, named as before where the names fit, else in their order, but by no name that is ``taken``."""
+    lines: list[str] = []
+    for processes, usual, name in zip(bundles, _named(bundles), _named(bundles, taken), strict=True):
+        if name != usual:
+            lines.append(
+                f"# {name} instead of {usual}: names of bundles that this router has, or keeps identities of, are left out"
+            )
+        lines += map(_safe, _bundle(name, processes))
+    return lines
+
+
+def _named(bundles: Sequence[Sequence[Process]], taken: Collection[str] = ()) -> list[str]:
+    before = [processes[0].name if len(processes) == 1 and _is_bundle(processes[0].name) else None for processes in bundles]
+    used = {*before, *taken}
+    free = iter(f"zt{n}" for n in range(names.MAX_BUNDLE + 1) if f"zt{n}" not in used)
+    return [name if name and name not in taken else next(free) for name in before]
 
 
 def _safe(line: str) -> str:
@@ -67,8 +77,11 @@ def _bundle(bundle: str, processes: Sequence[Process]) -> Iterable[str]:
     first = processes[0]
     if first.description:
         yield f"{base} description {shlex.quote(first.description)}"
-    if all(process.disabled for process in processes):
+    off = [k for k, process in numbered if process.disabled]
+    if len(off) == len(numbered):
         yield f"{base} disable"
+    else:
+        yield from (f"{base} instance {k} disable" for k in off)
     yield from _networks(base, numbered)
     yield from _ports(base, numbered)
     for k, process in numbered:
@@ -79,6 +92,11 @@ def _bundle(bundle: str, processes: Sequence[Process]) -> Iterable[str]:
         where = f"{process.name}: " if len(processes) > 1 else ""
         yield from (f"# {where}{remark}" for remark in process.remarks)
         yield from (f"# {where}differs from the first process: {line}" for line in process.settings if line not in first.settings)
+        yield from (
+            f"# {where}did not have what the bundle gets from the first process: {line}"
+            for line in first.settings
+            if line not in process.settings
+        )
         if process.networks[1:] and len(numbered) > 1:
             yield f"# {where}also joins {', '.join(process.networks[1:])}: several instances have one network each; set another bundle for it"
     yield "# Still to set: transit prefix and site, address, remotes; see docs/vyos.md"
@@ -86,10 +104,10 @@ def _bundle(bundle: str, processes: Sequence[Process]) -> Iterable[str]:
         target = f"{names.home(bundle, k)}/identity.secret"
         if process.home:
             secret = shlex.quote(f"{process.home}/identity.secret")
-            yield f"# Keep its node, before the first commit: sudo install -D -m 0600 {secret} {target}"
+            yield f"# Keep its node, before the first commit: {_COPY} {secret} {target}"
         elif process.secret:  # what is typed after the command is in no list of processes and no history
             yield (
-                f"# Keep its node, before the first commit: sudo install -D -m 0600 /dev/stdin {target}; then paste the value of "
+                f"# Keep its node, before the first commit: {_COPY} /dev/stdin {target}; then paste the value of "
                 f"{process.secret} without its quotes, and type Enter and Ctrl-D"
             )
 
@@ -109,9 +127,9 @@ def _networks(base: str, numbered: Sequence[tuple[int, Process]]) -> Iterable[st
 
 
 def _ports(base: str, numbered: Sequence[tuple[int, Process]]) -> Iterable[str]:
-    """Ports that follow one another are the first one's; others stay each with its instance."""
+    """Ports that follow one another are the first one's; others stay each with its instance. Port 0 is one that ZeroTier chooses."""
     first = numbered[0][1].port
-    if first is not None and all(process.port == first + k - 1 for k, process in numbered):
+    if first and all(process.port == first + k - 1 for k, process in numbered):
         yield f"{base} primary port {first}"
         return
-    yield from (f"{base} instance {k} port {process.port}" for k, process in numbered if process.port is not None)
+    yield from (f"{base} instance {k} port {process.port}" for k, process in numbered if process.port)

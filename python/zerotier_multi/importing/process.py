@@ -79,6 +79,8 @@ def _line(row: Setting, key: tuple[str, ...], value: Any) -> list[str] | None:
         return [path] if value == row.when_set else _the_other_way(row, value)
     if isinstance(value, list):
         return [f"{path} {shlex.quote(item)}" for item in _added(row.key[-1], value)]
+    if row.path.endswith(" port") and str(value) == "0":
+        return []  # ZeroTier chooses one, as it does without the key
     return [f"{path} {shlex.quote(str(value))}"]
 
 

@@ -58,7 +58,7 @@ def _containers(lines: list[Words]) -> Iterable[Process]:
         image = next((words[1] for words in own if words[0] == "image" and len(words) > 1), "")
         if "zerotier" not in image:
             continue
-        home = _home(own)
+        home, disabled = _home(own), ("disable",) in own
         networks = tuple(
             dict.fromkeys(
                 re.findall(r"\b[0-9a-f]{16}\b", " ".join(" ".join(w[1:]) for w in own if w[0] in ("arguments", "command")))
@@ -66,14 +66,14 @@ def _containers(lines: list[Words]) -> Iterable[Process]:
         )
         if home and is_home(Path(home)):
             made = read_home(Path(home))
-            yield replace(made, name=name, networks=made.networks or networks)
+            yield replace(made, name=name, networks=made.networks or networks, disabled=disabled)
         else:
             remark = (
                 f"{home} is not a home on this router; its local.conf and identity are not taken over"
                 if home
                 else "no volume has its home"
             )
-            yield Process(name, networks, home=home, remarks=(remark,))
+            yield Process(name, networks, home=home, disabled=disabled, remarks=(remark,))
 
 
 def _home(own: list[Words]) -> str | None:
@@ -90,6 +90,8 @@ def _interfaces(lines: list[Words]) -> Iterable[Process]:
         settings, remarks = [], []
         for words in own:
             if words[0] in ("network-id", "description", "disable", "listen-address") or words[:2] == ("primary", "port"):
+                continue
+            if words[-2:] == ("port", "0"):  # ZeroTier chooses one
                 continue
             if _has(words):
                 settings.append(shlex.join(words))

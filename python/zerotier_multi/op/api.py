@@ -15,7 +15,7 @@ from zerotier_multi.op import invite as invites
 from zerotier_multi.op import remotes as remote_data
 from zerotier_multi.op import routes as route_data
 from zerotier_multi.op.errors import WrongValue
-from zerotier_multi.op.gather import plan_of, plans_in_force, read_diverted, require_root, snapshot
+from zerotier_multi.op.gather import known_bundles, plan_of, plans_in_force, read_diverted, require_root, snapshot
 from zerotier_multi.op.interfaces import interfaces_data, interfaces_text
 from zerotier_multi.op.snapshot import Snapshot
 from zerotier_multi.op.table import use_colour
@@ -121,7 +121,7 @@ def imported(raw: bool, path: str) -> Answer:
     """The commands for what runs ZeroTier elsewhere: a home, a directory of homes, or a configuration."""
     require_root()
     try:
-        found = importing.commands(importing.read_source(Path(path)))
+        found = importing.commands(importing.read_source(Path(path)), known_bundles())
     except ImportProblem as problem:
         raise WrongValue(str(problem)) from None
     if not raw:

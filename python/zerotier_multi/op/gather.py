@@ -65,6 +65,13 @@ def plans_in_force() -> tuple[list[Plan], list[str]]:
     return plans, [_unusable(bundle, fault) for bundle, fault in _bundles(published.faults).items()]
 
 
+def known_bundles() -> set[str]:
+    """Bundles of this router: those with a plan, be it unusable, and those that have left their homes."""
+    published = read_plans()
+    homes = (place.name for place in names.HOME_ROOT.glob("zt*"))
+    return {name for name in (*published.plans, *published.faults, *homes) if is_bundle(name)}
+
+
 def _bundles(faults: Mapping[str, str]) -> dict[str, str]:
     return {bundle: fault for bundle, fault in faults.items() if is_bundle(bundle)}
 

@@ -52,13 +52,14 @@ class Step:
 class End:
     """A router: its name, where each instance may run (empty: anywhere), and its CPUs in the order in which instances take them.
 
-    ``bundle`` is what it calls the link; empty where that is not known.
+    ``bundle`` is what it calls the link, ``cores`` the core of each CPU; empty where that is not known.
     """
 
     name: str
     cpus: Mapping[int, tuple[int, ...]]
     order: tuple[int, ...]
     bundle: str = ""
+    cores: Mapping[int, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -131,24 +132,31 @@ def decide(bundle: str, configured: int, steps: Sequence[Step], near: End, far: 
     last, wanted = ordered[-1], enough(ordered)
     at = next(step for step in ordered if len(step.instances) == wanted)
     found = full(at, near, far)
+    left_out = sorted(near.cpus.keys() - last.instances)
     spoken = [_carried(at, wanted), _why(found, wanted)]
     if wanted < len(last.instances):
         count = len(last.instances)
         spoken.append(f"All {count} carried {last.mbit:.0f} Mbit/s, so more than {wanted} bring nothing here.")
-    elif found.limit is Limit.CPU and any(better_cpus(end, use, wanted) for end, use in ((near, last.near), (far, last.far))):
+    elif found.limit is Limit.CPU and any(
+        better_cpus(end, use, len(end.cpus) if left_out else wanted) for end, use in ((near, last.near), (far, last.far))
+    ):
         spoken.append("Other CPUs have less of that work: change the affinity, then run this again.")
-    elif found.limit in (Limit.INSTANCE, Limit.CPU) and (more := _room(last, near, far)):
-        wanted = min(MAX_INSTANCES, wanted + more)
+    elif found.limit in (Limit.INSTANCE, Limit.CPU) and (more := _room(last, near, far)) > 0:
+        wanted = configured + more
         spoken.append(f"Both routers have CPUs with room for {more} more: configure {wanted}, then run this again.")
+    if left_out:
+        spoken.append(_not_measured(left_out, bundle, far.name))
+    stays = left_out and wanted == len(last.instances)  # nothing was measured that speaks against the others
     lines = []
     for end, use in ((near, last.near), (far, last.far)):
         count = configured if end is near else len(end.cpus)
         base = f"set interfaces zerotier {end.bundle or bundle}"
-        own = [f"{base} instances {wanted}"] if count != wanted else []
-        if cpus := better_cpus(end, use, wanted):
+        then = count if stays else wanted
+        own = [f"{base} instances {then}"] if count != then else []
+        if cpus := better_cpus(end, use, then):
             own.append(f"{base} cpu affinity {format_cpu_list(cpus)}")
         lines.append(tuple(own))
-    return Verdict(wanted, found, tuple(spoken), lines[0], lines[1])
+    return Verdict(configured if stays else wanted, found, tuple(spoken), lines[0], lines[1])
 
 
 def _carried(step: Step, wanted: int) -> str:
@@ -168,14 +176,22 @@ def _why(found: Full, wanted: int) -> str:
             return "No CPU is full at either router, so the limit is the network between them or its latency."
 
 
+def _not_measured(instances: Sequence[int], bundle: str, remote: str) -> str:
+    numbers = ", ".join(map(str, instances))
+    subject, them = (f"Instances {numbers} were", "them") if len(instances) > 1 else (f"Instance {numbers} was", "it")
+    return f"{subject} not measured, because no path of {them} to {remote} is up (show zerotier {bundle} paths)."
+
+
 def _room(step: Step, near: End, far: End) -> int:
-    """For how many more instances both routers have CPUs."""
-    taken = [{cpu for cpus in end.cpus.values() for cpu in cpus if len(cpus) == 1} for end in (near, far)]
-    free = [
-        sum(share < SPARE for cpu, share in use.busy.items() if cpu not in own)
-        for use, own in zip((step.near, step.far), taken, strict=True)
-    ]
-    return min(free)
+    """For how many more instances than the near end has both routers have CPUs."""
+    room = [len(end.cpus) + _free_cores(end, use) for end, use in ((near, step.near), (far, step.far))]
+    return min(MAX_INSTANCES, *room) - len(near.cpus)
+
+
+def _free_cores(end: End, use: Use) -> int:
+    """Cores with neither a pinned instance nor a busy CPU; where the cores are not known, each CPU counts as one."""
+    held = {cpus[0] for cpus in end.cpus.values() if len(cpus) == 1} | {cpu for cpu, share in use.busy.items() if share >= SPARE}
+    return len({end.cores.get(cpu, cpu) for cpu in use.busy} - {end.cores.get(cpu, cpu) for cpu in held})
 
 
 def better_cpus(end: End, use: Use, count: int) -> tuple[int, ...]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import secrets
 import socket
 import struct
@@ -17,7 +16,7 @@ from zerotier_multi import box, names
 from zerotier_multi.cpu import placement_order
 from zerotier_multi.op.benchmark import wire
 from zerotier_multi.op.benchmark.decide import End, Step, Verdict, decide, full, numbers
-from zerotier_multi.op.benchmark.serve import Say, pids_of, tell
+from zerotier_multi.op.benchmark.serve import Say, leave_instances_alone, pids_of, tell
 from zerotier_multi.op.benchmark.usage import Look, between, from_json, look
 from zerotier_multi.op.errors import NotConfigured, Unavailable, WrongValue
 from zerotier_multi.op.gather import plan_of, require_root
@@ -86,21 +85,14 @@ class Run:
         if not answer.get("ok"):
             raise Unavailable(f"{remote} does not take part: {str(answer.get('why'))[:200]}")
         self._pids = pids_of(plan)
-        topology = placement_order(box.read_topology())
-        near = End(socket.gethostname(), {i.number: i.cpus for i in plan.instances}, topology, plan.bundle)
+        topology = box.read_topology()
+        cores = {cpu.number: cpu.core for cpu in topology}
+        near = End(socket.gethostname(), {i.number: i.cpus for i in plan.instances}, placement_order(topology), plan.bundle, cores)
         try:
             self.ends = near, far_end(remote, answer)
         except (KeyError, TypeError, ValueError, AttributeError):
             raise Unavailable(f"what listens on TCP port {wire.PORT} of {remote} is another program") from None
-        self._leave_instances_alone(stack)
-
-    def _leave_instances_alone(self, stack: ExitStack) -> None:
-        """Send from CPUs that no instance is pinned to, where there are any."""
-        before = os.sched_getaffinity(0)
-        taken = {cpu for i in self._plan.instances for cpu in i.cpus}
-        if free := before - taken:
-            os.sched_setaffinity(0, free)
-            stack.callback(os.sched_setaffinity, 0, before)
+        leave_instances_alone(plan, stack)
 
     def _connect(self, path: PathPlan) -> socket.socket:
         source = wire.own_address(self._plan, path)
@@ -158,7 +150,7 @@ class Run:
 
 
 def far_end(remote: str, answer: Mapping[str, Any]) -> End:
-    """What the other end says of itself; pure. An earlier version does not say what it calls the link.
+    """What the other end says of itself; pure. An earlier version does not say what it calls the link, or which CPUs share a core.
 
     Raises KeyError, TypeError, ValueError, AttributeError for what is no such answer.
     """
@@ -166,7 +158,8 @@ def far_end(remote: str, answer: Mapping[str, Any]) -> End:
     if bundle and not names.BUNDLE_RE.fullmatch(bundle):
         raise ValueError(bundle)
     cpus = {int(k): tuple(map(int, v)) for k, v in answer["instances"].items()}
-    return End(remote, cpus, tuple(map(int, answer["order"])), bundle)
+    cores = {int(cpu): int(core) for cpu, core in answer.get("cores", {}).items()}
+    return End(remote, cpus, tuple(map(int, answer["order"])), bundle, cores)
 
 
 Moment = tuple[Look, Look, int, int]  # both ends, segments sent, and sent again

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import errno
 import ipaddress
+import os
 import selectors
 import socket
 import sys
@@ -47,6 +48,7 @@ def serve(bundle: str, say: Say = tell, waiting: float = WAITING) -> None:
         say(
             f"{bundle} waits on TCP port {wire.PORT} of {places}; type at the other router: zerotier benchmark {bundle} remote NAME"
         )
+        leave_instances_alone(plan, stack)
         server = Server(plan, listeners, stack)
         if not server.run(waiting):
             raise Unavailable(f"no run of a remote of {bundle} began within {waiting:.0f} s, so the listener has ended")
@@ -72,14 +74,25 @@ def open_listeners(plan: Plan, stack: ExitStack) -> list[tuple[str, socket.socke
     return made
 
 
+def leave_instances_alone(plan: Plan, stack: ExitStack) -> None:
+    """Work, with threads that start from now on, on CPUs that no instance is pinned to, where there are any."""
+    before = os.sched_getaffinity(0)
+    taken = {cpu for i in plan.instances for cpu in i.cpus}
+    if free := before - taken:
+        os.sched_setaffinity(0, free)
+        stack.callback(os.sched_setaffinity, 0, before)
+
+
 def describe(plan: Plan) -> dict[str, Any]:
     """What the other end wants to know of this one."""
+    topology = box.read_topology()
     return {
         "ok": True,
         "version": wire.VERSION,
         "bundle": plan.bundle,
         "instances": {str(i.number): list(i.cpus) for i in plan.instances},
-        "order": list(placement_order(box.read_topology())),
+        "order": list(placement_order(topology)),
+        "cores": {str(cpu.number): cpu.core for cpu in topology},
     }
 
 
