@@ -40,7 +40,7 @@ DEBS := build/debs
 ROUTER_DEBS := build/router
 BRANCH ?= rolling
 SECONDS ?= 1800
-TOOLS := $(shell cat lab/host-packages.txt) build-essential cppcheck debhelper dh-python git gnupg gpgv grub-common libjansson-dev \
+TOOLS := $(shell cat lab/host-packages.txt) build-essential cppcheck curl debhelper dh-python git gnupg gpgv grub-common libjansson-dev \
 	libmicrohttpd-dev minisign netbase openssh-client pkgconf python3 python3-cryptography python3-docutils python3-hypothesis python3-jinja2 python3-lxml python3-matplotlib python3-pexpect python3-pip \
 	python3-prompt-toolkit python3-pytest python3-rich python3-systemd shellcheck tmux
 export PYTHONPATH := python:packages/ztsh:.

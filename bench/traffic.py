@@ -87,10 +87,10 @@ def over(kind: Kind, ways: int) -> Kind:
 
 def client_commands(kind: Kind, target: str, source: str, seconds: int, rate_mbit: float = 0) -> list[list[str]]:
     """The senders' commands; process N speaks with the server on port 5201 + N. ``rate_mbit`` limits every stream."""
-    if kind.program == "iperf2":
-        command = ["iperf", "-c", target, "-B", source, "-P", str(kind.streams), "-t", str(seconds), "-f", "m"]
-        return [[*command, "-p", str(FIRST_PORT)]]
     streams = kind.streams // kind.processes
+    if kind.program == "iperf2":
+        command = ["iperf", "-c", target, "-B", source, "-P", str(streams), "-t", str(seconds), "-f", "m"]
+        return [[*command, "-p", str(FIRST_PORT + number)] for number in range(kind.processes)]
     commands = []
     for number in range(kind.processes * (2 if kind.both else 1)):
         command = ["iperf3", "-J", "-c", target, "-B", source, "-p", str(FIRST_PORT + number), "-t", str(seconds)]
@@ -133,6 +133,8 @@ class Senders:
     def __init__(self, kind: Kind, here: End, there: End, seconds: float, rate_mbit: float = 0) -> None:
         ways = list(zip(here.addresses, there.addresses, strict=True))
         kind = over(kind, len(ways))
+        if kind.program == "iperf2":
+            _demand_iperf2(here.place, there.place)
         self._kind, self.seconds = kind, whole(seconds)
         count = len(client_commands(kind, there.address, here.address, self.seconds, rate_mbit))
         used = [ways[number % len(ways)] for number in range(count)]  # of each process
@@ -147,7 +149,7 @@ class Senders:
                 port = FIRST_PORT + number
                 server = ["iperf3", "-s", "-1", "-B", target, "-p", str(port)]
                 if kind.program == "iperf2":
-                    server = ["iperf", "-s", "-B", target, "-p", str(port), "-f", "m", "-P", str(kind.streams)]
+                    server = ["iperf", "-s", "-B", target, "-p", str(port), "-f", "m", "-P", str(kind.streams // kind.processes)]
                 self._servers.append(there.place.popen(server, **(pipe if kind.program == "iperf2" else {})))
                 there.place.listens(port)
             self._clients = [here.place.popen(command, **pipe) for command in self._commands]
@@ -166,7 +168,7 @@ class Senders:
             limit = time.monotonic() + self.seconds + SLACK
             texts = [client.communicate(timeout=max(1.0, limit - time.monotonic()))[0] for client in self._clients]
             if self._kind.program == "iperf2":
-                return received_iperf2(self._servers[0].communicate(timeout=10)[0]), 0.0
+                return sum(received_iperf2(server.communicate(timeout=10)[0]) for server in self._servers), 0.0
             return combine([_report(text) for text in texts])
         except subprocess.TimeoutExpired:
             raise LabError(f"{self.commands[0]}: not done after {self.seconds + SLACK:g} s") from None
@@ -193,6 +195,13 @@ def _report(text: str) -> dict[str, Any]:
         return dict(json.loads(text))
     except ValueError:
         raise LabError(f"iperf3 printed no report: {text[-200:]!r}") from None
+
+
+def _demand_iperf2(*places: Place) -> None:
+    """Raises :class:`LabError` at once; a server that is not there would be waited for."""
+    for place in places:
+        if place.run(["which", "iperf"], check=False).returncode:
+            raise LabError(f"{place.name} has no iperf (2); install it there: apt install iperf")
 
 
 def _machine() -> Cost:

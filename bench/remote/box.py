@@ -1,6 +1,6 @@
 """A box that is measured: where its programs run, by ssh or here, and what it says about itself and its instances.
 
-All that a box needs is our package, Python and iperf3; what is read there, one program reads.
+All that a box needs is our package, Python and iperf3, and iperf 2 for its cross-check; what is read there, one program reads.
 """
 
 from __future__ import annotations

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 
 from imagebuild.steps import BuildError, output
 
@@ -38,4 +39,26 @@ def find_mirror() -> Mirror:
             "add it to /etc/apt/sources.list, then run apt-get update"
         )
     expiry = output(["apt-config", "shell", "value", "Acquire::Check-Valid-Until"])
-    return Mirror(found[SUITE], security, "false" in expiry)
+    return Mirror(_plain(found[SUITE]), _plain(security), "false" in expiry)
+
+
+def first_mirror(text: str) -> str | None:
+    """The first mirror with HTTP of a list as apt-transport-mirror(1) describes it; behind a tab is when apt uses it."""
+    mirrors = (line.partition("\t")[0].strip() for line in text.splitlines())
+    return next((mirror for mirror in mirrors if mirror.startswith(("http://", "https://"))), None)
+
+
+def _plain(uri: str) -> str:
+    """The same without ``mirror+file:``, which apt knows and debootstrap does not. Raises :class:`BuildError`."""
+    kind, _, name = uri.partition(":")
+    if kind != "mirror+file":
+        return uri
+    path = Path(name)
+    try:
+        found = first_mirror(path.read_text())
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or "not a text"
+        raise BuildError(f"{path}, apt's list of mirrors, cannot be read ({reason}); name a mirror in /etc/apt instead") from None
+    if found is None:
+        raise BuildError(f"{path}, apt's list of mirrors, has none with http, by which an image is built; add one to it")
+    return found

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import replace
+import subprocess
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import pytest
 
 from bench.budget import words
-from bench.ends import Cost
+from bench.ends import Cost, End, Place
 from bench.machine import machine
 from bench.measure.commit import configuration
 from bench.measure.latency import round_trips
 from bench.measure.profile import fold
 from bench.measure.stalls import SECOND, readings, timeline
-from bench.traffic import KINDS, SEARCH, Carried, client_commands, combine, highest, over, received, received_iperf2, scaled, whole
+from bench.traffic import (
+    KINDS, SEARCH, Carried, Senders, client_commands, combine, highest, over, received, received_iperf2, scaled, whole,
+)  # fmt: skip
 from lab.flows import Seen
 from lab.link import Witness
 from lab.process import LabError
@@ -195,3 +199,44 @@ def test_streams_over_several_pairs_of_addresses_use_all_of_them_alike() -> None
     for ways in range(2, 17):
         kind = over(KINDS["tcp-16"], ways)
         assert kind.processes % ways == 0 and kind.streams % kind.processes == 0 and 16 <= kind.streams <= 32, (ways, kind)
+
+
+@dataclass(frozen=True)
+class Playing(Place):
+    """A place where each program of iperf 2 prints a rate at once, if there is one."""
+
+    has: bool = True
+    started: list[list[str]] = field(default_factory=list)
+
+    def run(self, command: Sequence[str], **_options: Any) -> subprocess.CompletedProcess[str]:
+        assert list(command) == ["which", "iperf"]
+        return subprocess.CompletedProcess(command, 0 if self.has else 1)
+
+    def popen(self, command: Sequence[str], **options: Any) -> subprocess.Popen[str]:
+        self.started.append(list(command))
+        return subprocess.Popen(["echo", "[SUM] 0.0000-2.0010 sec   220 MBytes   900 Mbits/sec"], text=True, **options)
+
+    def listens(self, port: int, protocol: str = "t") -> None:
+        assert str(port) in self.started[-1]
+
+
+def test_iperf2_uses_every_pair_of_addresses_too_and_all_of_them_count() -> None:
+    here, there = Playing("R1", ()), Playing("R2", ())
+    ends = End(here, "10.14.0.1", ("10.14.0.5",)), End(there, "10.14.0.2", ("10.14.0.6",))
+    assert Senders(KINDS["tcp-16 iperf2"], *ends, 2).end() == (1800, 0)
+
+    def given(place: Playing, *options: str) -> list[tuple[str, ...]]:
+        return [tuple(command[command.index(option) + 1] for option in options) for command in place.started]
+
+    assert given(here, "-B", "-c", "-p", "-P") == [
+        ("10.14.0.1", "10.14.0.2", "5201", "8"),
+        ("10.14.0.5", "10.14.0.6", "5202", "8"),
+    ]
+    assert given(there, "-B", "-p", "-P") == [("10.14.0.2", "5201", "8"), ("10.14.0.6", "5202", "8")]
+
+
+def test_a_box_without_iperf2_is_named_before_anything_is_started() -> None:
+    here, there = Playing("R1", ()), Playing("R2", (), has=False)
+    with pytest.raises(LabError, match=r"R2 has no iperf \(2\); install it there: apt install iperf"):
+        Senders(KINDS["tcp-16 iperf2"], End(here, "10.14.0.1"), End(there, "10.14.0.2"), 2)
+    assert here.started == there.started == []
