@@ -73,7 +73,7 @@ int main(void) {
 	assert(decode_works() && expiry_works());
 	pair_begin(ends);
 	make_stranger(&good), make_stranger(&bad), make_stranger(&absent);
-	network_id = node_of(b) << 24 | 1;
+	test_network = node_of(b) << 24 | 1;
 	unsigned char own[80];
 	put_identity(own, b->public);
 	memcpy(controller.public, own + 6, sizeof controller.public);

@@ -15,11 +15,11 @@
 #include <string.h>
 #include <unistd.h>
 
-#define NETWORK network_id
+#define NETWORK test_network
 #define WIRE 256
 #define ELSEWHERE 7777 /* a port */
 
-static unsigned long long network_id = 0x8056c2e21c000001ULL; /* of a controller that is not there */
+static unsigned long long test_network = 0x8056c2e21c000001ULL; /* of a controller that is not there */
 
 struct end {
 	core_node *core;
