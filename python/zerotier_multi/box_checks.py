@@ -42,15 +42,15 @@ class BoxFacts:
     zerotier_one: tuple[int, ...] = ()  # its version, where a setting needs a certain one
 
 
-def check_on_box(bundle: Bundle, facts: BoxFacts, others: Sequence[Bundle] = (), *, booting: bool = False) -> list[Problem]:
-    """Problems of a bundle on this very box, beside ``others``; ``booting``: without those that are :func:`tolerable`."""
+def check_on_box(bundle: Bundle, facts: BoxFacts, others: Sequence[Bundle] = ()) -> list[Problem]:
+    """Problems of a bundle on this very box, beside ``others``; some are :func:`tolerable`."""
     if bundle.disabled:
         return []
     numbers = instance_numbers(bundle, facts.topology)
     problems = [
         *_worlds(bundle, facts),
         *engine_problems(bundle, facts.engines, facts.own_addresses),
-        *([] if booting else tolerable(bundle, facts, others)),
+        *tolerable(bundle, facts, others),
     ]
     if not facts.has_tun:
         problems.append(

@@ -105,10 +105,10 @@ def check(
     # VyOS commits each bundle by itself, and one that is refused stays as it is.
     coming = {other: b if b and not check_bundle(b, topology) else None for other, b in others.items()}
     facts = read_facts(bundle, topology, coming)
-    tolerated = tolerable(bundle, facts, known)
-    booting = bool(tolerated) and systemd.is_booting()
-    refuse_if_any(check_on_box(bundle, facts, known, booting=booting))
-    if booting:
+    problems = check_on_box(bundle, facts, known)
+    tolerated = tolerable(bundle, facts, known) if problems and systemd.is_booting() else []
+    refuse_if_any(problem for problem in problems if problem not in tolerated)
+    if tolerated:
         bundle = on_these_cpus(bundle, facts)
     choice = choose_engine(bundle, facts.engines, facts.own_addresses) or Choice("")  # none: a disabled bundle
     offset = cpu_offset(bundle, known, topology)

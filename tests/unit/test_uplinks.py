@@ -227,6 +227,7 @@ def test_a_gateway_of_an_uplink_in_a_vrf_is_told_to_have_no_effect() -> None:
     text = WAN2 + "instance 3 gateway 203.0.113.7\n"
     assert wanted(text, have, {}).notes == []
     have.links["eth1"] = replace(have.links["eth1"], master=9)
+    have.local.add(Address(3, "203.0.113.2/24"))
     assert wanted(WAN2, have, {("eth1", 4): "203.0.113.254"}).notes == []
     assert wanted(text, have, {}).notes == [
         "zt0: gateway 203.0.113.7 of instance 3 has no effect, because eth1 is in VRF blue; "

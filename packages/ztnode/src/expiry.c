@@ -59,9 +59,12 @@ void expiry_look(int64_t now) {
 
 /* A network's place, or that of the one whose last revocation is the oldest. */
 static void remember(const void *network, int64_t now) {
-	size_t place = 0;
-	for (size_t i = 0; i < NETWORKS && revoked[place].network != network; i++)
-		if (revoked[i].network == network || revoked[i].at < revoked[place].at) place = i;
+	size_t oldest = 0, place = 0;
+	while (place < NETWORKS && revoked[place].network != network) {
+		if (revoked[place].at < revoked[oldest].at) oldest = place;
+		place++;
+	}
+	if (place == NETWORKS) place = oldest;
 	revoked[place].network = network, revoked[place].at = now;
 }
 

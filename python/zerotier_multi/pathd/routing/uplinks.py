@@ -104,7 +104,7 @@ def add(want: Desired, plans: Sequence[Plan], have: KernelState, gateways: Known
             want.routes.add(Route(use.link, 0, None, table, names.route_metric(use.link), link.index))
         want.rules.add(Rule(use.family, names.RULE_PRIORITY + 1, use.address, use.instance.port, table))
     want.notes += _without_gateway(plans, uses, gateways)
-    want.notes += _in_vrfs(uses, have)
+    want.notes += dict.fromkeys(_in_vrfs(uses, have))  # an uplink may have several addresses
 
 
 def _without_gateway(plans: Iterable[Plan], uses: Iterable[_Use], gateways: Known) -> Iterator[str]:
