@@ -71,12 +71,16 @@ PRODUCT := python src interface-definitions op-mode-definitions smoketest
 sources = git ls-files --cached --others --exclude-standard $(1) 2>/dev/null \
 	|| find $(1) -type f -not -path '*/build/*' -not -path '*/__pycache__/*'
 
+# After the version: which commit was built, unless that is the release itself, so that apt replaces one build by a later one.
+BUILT = $(shell git describe --exact-match --match 'v*' --dirty 2>/dev/null | grep -qv dirty \
+	|| TZ=UTC git log -1 --date=format-local:%Y%m%d.%H%M --format=+git%cd.%h 2>/dev/null)
+
 # Arguments: name, sources outside packages/NAME, folder of the result. Built in a copy, so that the tree stays clean.
 define package
 $(3)/$(1).built: $(wildcard $(shell $(call sources,packages/$(1) $(2)))) | build $(3) tools
 	@echo "building package $(1)"
 	@rm -rf build/tree-$(1) && mkdir -p build/tree-$(1) && cp -r packages $(PRODUCT) README.md docs build/tree-$(1)/
-	@rm -rf build/tree-$(1)/packages/*/build
+	@rm -rf build/tree-$(1)/packages/*/build && sed -i '1s/(\(.*\))/(\1$$(BUILT))/' build/tree-$(1)/packages/*/debian/changelog
 	@cd build/tree-$(1)/packages/$(1) && dpkg-buildpackage --unsigned-changes --unsigned-source --build=binary >../../../$(1).log 2>&1 \
 		|| { tail -20 ../../../$(1).log; echo "package $(1) could not be built; the log is build/$(1).log"; exit 1; }
 	@rm -f $(3)/$(1)_*.deb && mv build/tree-$(1)/packages/$(1)_*.deb $(3)/ && rm -rf build/tree-$(1) && touch $$@
