@@ -23,7 +23,7 @@ from zerotier_multi.netlink.state import KernelState
 from zerotier_multi.pathd.tell.events import Seen, contested, events, path_cause, repaired
 from zerotier_multi.pathd.kernel.forwarding import ask, blocked, samples
 from zerotier_multi.pathd.kernel.apply import carry_out
-from zerotier_multi.pathd.kernel.notices import Prefixes, concerns_us
+from zerotier_multi.pathd.kernel.notices import Neighbours, Prefixes, concerns_us
 from zerotier_multi.pathd.kernel.repairs import FREE, PAUSE, WINDOW, Repairs
 from zerotier_multi.planner import make_plan
 from zerotier_multi.netlink.routes import Match, Route
@@ -502,8 +502,8 @@ def next_hop(number: int, protocol: int) -> Message:
 
 
 def test_of_next_hops_ours_and_those_in_our_range_matter() -> None:
-    assert concerns_us(next_hop(GROUP, 0), set()) and concerns_us(next_hop(5, names.RT_PROTO), set())
-    assert not concerns_us(next_hop(5, 11), set()) and not concerns_us(next_hop(GROUP, 0), set(), {GROUP})
+    assert concerns_us(next_hop(GROUP, 0), Neighbours()) and concerns_us(next_hop(5, names.RT_PROTO), Neighbours())
+    assert not concerns_us(next_hop(5, 11), Neighbours()) and not concerns_us(next_hop(GROUP, 0), Neighbours(), {GROUP})
 
 
 def route(prefix: str, length: int, family: int = 2) -> Message:

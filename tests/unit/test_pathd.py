@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import json
+import socket
 import struct
 import subprocess
 import sys
@@ -16,9 +17,9 @@ from zerotier_multi import names
 from zerotier_multi.netlink import messages
 from zerotier_multi.cpu import Cpu
 from zerotier_multi.netlink.nexthops import NextHop, NextHopGroup
-from zerotier_multi.netlink.messages import Message, attribute, attributes, split
+from zerotier_multi.netlink.messages import Message, attribute, attributes, packed, split
 from zerotier_multi.pathd.kernel.actions import DeleteDevice, Put, PutRoute, Remove, actions
-from zerotier_multi.pathd.kernel.notices import concerns_us
+from zerotier_multi.pathd.kernel.notices import Neighbours, concerns_us
 from zerotier_multi.pathd.kernel.imagined import after
 from zerotier_multi.pathd.kernel.inotify import FileWatch
 from zerotier_multi.pathd.kernel.desired import desired_state, member_sysctls
@@ -28,7 +29,7 @@ from zerotier_multi.pathd.instances.revive import FIRST, LONGEST, Revival
 from zerotier_multi.pathd.kernel.sysctls import GLOBAL, HASH_POLICIES, HASH_SEED, SEED, Sysctls, router_wide
 from zerotier_multi.plan import Plan, to_json
 from zerotier_multi.planner import make_plan
-from zerotier_multi.netlink.links import Address, Link
+from zerotier_multi.netlink.links import NUD_PERMANENT, Address, Link, Neighbour
 from zerotier_multi.netlink.routes import RT_TABLE_MAIN, Route
 
 PLAN = make_plan(bundle(EXAMPLE), tuple(Cpu(n, n) for n in range(4)), "/usr/sbin/ztnode")
@@ -466,17 +467,29 @@ def test_a_missing_device_is_started_again_less_and_less_often() -> None:
     assert revival.due(["zt0p1"], now + 400) == [] and revival.wake == now + 400 + FIRST
 
 
-def test_only_our_routes_and_our_devices_neighbours_matter() -> None:
+def test_of_routes_only_ours_matter() -> None:
     def route(protocol: int) -> Message:
         return Message(messages.RTM_NEWROUTE, struct.pack("=BBBBBBBBI", 2, 32, 0, 0, 254, protocol, 0, 1, 0))
 
-    def neighbour(index: int) -> Message:
-        return Message(messages.RTM_DELNEIGH, struct.pack("=BxxxiHBB", 2, index, 0, 0, 0))
+    assert concerns_us(route(names.RT_PROTO), Neighbours()) and not concerns_us(route(186), Neighbours())
+    assert concerns_us(Message(messages.RTM_NEWLINK, b""), Neighbours())
+    assert not concerns_us(Message(messages.RTM_NEWROUTE, b""), Neighbours())
 
-    assert concerns_us(route(names.RT_PROTO), set()) and not concerns_us(route(186), set())
-    assert concerns_us(neighbour(11), {11}) and not concerns_us(neighbour(2), {11})
-    assert concerns_us(Message(messages.RTM_NEWLINK, b""), set())
-    assert not concerns_us(Message(messages.RTM_NEWROUTE, b""), set())
+
+def test_of_neighbours_ours_and_permanent_ones_on_our_devices_matter() -> None:
+    ours = Neighbours({11}, [Neighbour(11, "10.14.0.2", "02:00:00:00:00:02")])
+
+    def event(kind: int, index: int, state: int, address: str = "10.14.0.2", family: int = socket.AF_INET) -> bool:
+        body = struct.pack("=BxxxiHBB", family, index, state, 0, 0) + attribute(1, packed(address))
+        return concerns_us(Message(kind, body), ours)
+
+    assert event(messages.RTM_DELNEIGH, 11, 0x20), "ours is deleted, and has no link-layer address any more"
+    assert event(messages.RTM_NEWNEIGH, 11, 0x02), "ours is replaced by one that is learned"
+    assert event(messages.RTM_NEWNEIGH, 11, NUD_PERMANENT, "10.14.0.3"), "somebody else's, which is taken away"
+    assert not event(messages.RTM_NEWNEIGH, 11, 0x02, "10.14.0.3"), "what the kernel learns"
+    assert not event(messages.RTM_NEWNEIGH, 2, NUD_PERMANENT), "another device"
+    assert not event(messages.RTM_NEWNEIGH, 11, NUD_PERMANENT, family=socket.AF_BRIDGE), "a bridge's table"
+    assert not concerns_us(Message(messages.RTM_NEWNEIGH, b"\2"), ours)
 
 
 @pytest.mark.parametrize("data", [b"", b"\x01", b"\x03\0\1\0", b"\xff\xff\1\0ab", attribute(1, b"abc")[:-3]])

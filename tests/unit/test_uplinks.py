@@ -17,7 +17,7 @@ from zerotier_multi.cpu import Cpu
 from zerotier_multi.netlink.messages import Message
 from zerotier_multi.pathd.routing import uplinks
 from zerotier_multi.pathd.kernel.actions import Put, PutRoute, Remove, actions
-from zerotier_multi.pathd.kernel.notices import concerns_us
+from zerotier_multi.pathd.kernel.notices import Neighbours, concerns_us
 from zerotier_multi.pathd.kernel.desired import Desired
 from zerotier_multi.netlink.state import KernelState
 from zerotier_multi.pathd.routing.leases import router_of_lease
@@ -260,8 +260,8 @@ def test_default_routes_of_others_are_events_to_us() -> None:
     def route(length: int, protocol: int) -> Message:
         return Message(24, bytes([2, length, 0, 0, 254, protocol, 0, 1, 0, 0, 0, 0]))
 
-    assert concerns_us(route(0, 16), set()) and concerns_us(route(24, names.RT_PROTO), set())
-    assert not concerns_us(route(24, 16), set())
+    assert concerns_us(route(0, 16), Neighbours()) and concerns_us(route(24, names.RT_PROTO), Neighbours())
+    assert not concerns_us(route(24, 16), Neighbours())
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ _IFLA_INET6_ADDR_GEN_MODE, _ADDR_GEN_NONE = 8, 1
 _IFA_ADDRESS, _IFA_LOCAL, _IFA_FLAGS, _IFA_F_NODAD, IFA_F_PERMANENT = 1, 2, 8, 0x02, 0x80
 _IFA_F_DADFAILED, IFA_F_TENTATIVE = 0x08, 0x40
 _IFA_F_TEMPORARY, _IFA_F_DEPRECATED = 0x01, 0x20  # the first is that of a secondary address in IPv4
-_NDA_DST, _NDA_LLADDR, NUD_PERMANENT = 1, 2, 0x80
+NDA_DST, _NDA_LLADDR, NUD_PERMANENT = 1, 2, 0x80
 
 ALL_LINKS = struct.pack("=BxHiII", 0, 0, 0, 0, 0)
 ALL_ADDRESSES = struct.pack("=BBBBi", 0, 0, 0, 0, 0)
@@ -172,14 +172,14 @@ def parse_neighbour(body: bytes) -> tuple[Neighbour, int] | None:
     """A neighbour entry and its state (NUD_*); None for one without a link-layer address."""
     _family_, index, state, _flags, _type = struct.unpack_from("=BxxxiHBB", body)
     values = attributes(body[12:])
-    if _NDA_DST not in values or len(values.get(_NDA_LLADDR, b"")) != 6:
+    if NDA_DST not in values or len(values.get(_NDA_LLADDR, b"")) != 6:
         return None
-    return Neighbour(index, str(ipaddress.ip_address(values[_NDA_DST])), values[_NDA_LLADDR].hex(":")), state
+    return Neighbour(index, str(ipaddress.ip_address(values[NDA_DST])), values[_NDA_LLADDR].hex(":")), state
 
 
 def neighbour_request(neighbour: Neighbour, *, new: bool) -> bytes:
     """What makes a permanent neighbour entry, or deletes one."""
     state = NUD_PERMANENT if new else 0
     body = struct.pack("=BxxxiHBB", family_of(neighbour.address), neighbour.index, state, 0, 0)
-    body += attribute(_NDA_DST, packed(neighbour.address))
+    body += attribute(NDA_DST, packed(neighbour.address))
     return body + attribute(_NDA_LLADDR, bytes.fromhex(neighbour.lladdr.replace(":", ""))) if new else body

@@ -16,7 +16,7 @@ from zerotier_multi.pathd.decide import Decision
 from zerotier_multi.pathd.kernel import forwarding
 from zerotier_multi.pathd.kernel.apply import carry_out, supports_resilient_groups
 from zerotier_multi.pathd.kernel.inotify import FileWatch
-from zerotier_multi.pathd.kernel.notices import GROUPS, Prefixes, concerns_us
+from zerotier_multi.pathd.kernel.notices import GROUPS, Neighbours, Prefixes, concerns_us
 from zerotier_multi.pathd.kernel.repairs import Repairs
 from zerotier_multi.pathd.kernel.sysctls import GLOBAL, MUTE, RP_FILTER_ALL, Sysctls
 from zerotier_multi.pathd.nftables import mirror
@@ -50,7 +50,7 @@ class Router:
         self._repairs = Repairs()
         self._refused: dict[int, float] = {}  # next hops that the kernel has not taken, and until when they are not tried
         self._prefixes = Prefixes()
-        self._managed: Collection[int] = ()  # ifindexes of our devices
+        self._neighbours = Neighbours()
 
     def configure(self, plans: Sequence[Plan]) -> None:
         """Other plans are in force."""
@@ -71,7 +71,7 @@ class Router:
         ignored = self._repairs.ignored(time.monotonic())
 
         def concerns(message: Message) -> bool:
-            return concerns_us(message, self._managed, ignored)
+            return concerns_us(message, self._neighbours, ignored)
 
         messages = self.notices.read(lambda message: concerns(message) or self._prefixes.touched_by(message))
         drifted = any(map(concerns, messages or ()))
@@ -115,7 +115,8 @@ class Router:
 
     def bring_about(self, decision: Decision, have: KernelState, now: float) -> tuple[bool, list[str], list[str]]:
         """Do what was decided: whether the kernel was changed, what went wrong, and what cannot be helped."""
-        want, self._managed, keep = decision.want, decision.managed, bool(decision.unread)
+        want, keep = decision.want, bool(decision.unread)
+        self._neighbours = Neighbours(decision.managed, want.neighbours)
         problems = [*want.problems, *self._sysctls.apply(want.sysctls)]
         refused, drifted = self._sysctls.hold(decision.settings, keep=keep)
         refused_table, changed = self._nftables.hold(decision.nftables, now, keep=keep)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import ipaddress
 import struct
-import sys
 from collections.abc import Collection, Iterable
 
 from zerotier_multi import names
 from zerotier_multi.netlink import messages
-from zerotier_multi.netlink.messages import Message, attributes
+from zerotier_multi.netlink.links import NDA_DST, NUD_PERMANENT, Neighbour
+from zerotier_multi.netlink.messages import Message, attributes, packed
 from zerotier_multi.netlink.nexthops import NHA_ID
 
 GROUPS = [
@@ -31,16 +31,36 @@ _RTA_DST = 1
 _FAMILIES = {2: 4, 10: 6}  # AF_INET, AF_INET6
 
 
-def concerns_us(message: Message, devices: Collection[int], ignored: Collection[int] = ()) -> bool:
-    """Whether an event can mean that our state has drifted; ``devices`` are the ifindexes we manage.
+class Neighbours:
+    """Neighbours on our devices: ``devices`` are their ifindexes, ``ours`` the permanent entries that shall stand."""
+
+    def __init__(self, devices: Collection[int] = (), ours: Iterable[Neighbour] = ()) -> None:
+        self._devices, self._ours = devices, {(n.index, packed(n.address)) for n in ours}
+
+    def touched_by(self, message: Message) -> bool:
+        """Whether a message is about one of ours, or about a permanent entry on our devices.
+
+        What the kernel learns there changes all the time; a bridge's table of MAC addresses, which comes by the same
+        group, changes as fast as hosts behind it can send.
+        """
+        if message.type not in _NEIGHBOURS or len(message.body) < 12 or message.body[0] not in _FAMILIES:
+            return False
+        index, state = struct.unpack_from("=iH", message.body, 4)
+        if index not in self._devices:
+            return False
+        return bool(state & NUD_PERMANENT) or (index, attributes(message.body[12:]).get(NDA_DST)) in self._ours
+
+
+def concerns_us(message: Message, neighbours: Neighbours, ignored: Collection[int] = ()) -> bool:
+    """Whether an event can mean that our state has drifted.
 
     Of routes only ours count (a router's table changes all the time) and default routes, which name the gateways of
-    uplinks; of neighbours those on our devices; of next hops ours and those in our range, but for the ``ignored``.
+    uplinks; of next hops ours and those in our range, but for the ``ignored``.
     """
     if message.type in _ROUTES:
         return len(message.body) > 5 and (message.body[5] == names.RT_PROTO or message.body[1] == 0)
     if message.type in _NEIGHBOURS:
-        return len(message.body) > 7 and int.from_bytes(message.body[4:8], sys.byteorder) in devices
+        return neighbours.touched_by(message)
     if message.type in _NEXTHOPS:
         return _concerns_next_hop(message.body, ignored)
     return message.type not in _BUCKETS

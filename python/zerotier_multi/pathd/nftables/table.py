@@ -6,15 +6,14 @@ of devices by :mod:`mirror`.
 
 from __future__ import annotations
 
-import subprocess
 from collections.abc import Sequence
 
 from zerotier_multi.netlink.sockets import NETLINK_NETFILTER, EventSocket
+from zerotier_multi.pathd.nftables.program import run_nft
 
 NAME = "zerotier_multi"
 FAMILY = "inet"
 LOOK = 60.0  # seconds after which nft is tried again where it has failed, and the table is read again where nothing tells of it
-TIMEOUT = 10.0  # seconds that nft may take
 _GROUP_NFTABLES = 7  # NFNLGRP_NFTABLES (linux/netfilter/nfnetlink.h)
 
 MISSING = "the MSS of forwarded TCP connections is not adjusted, and packets with forged source addresses are accepted"
@@ -68,7 +67,7 @@ class Table:
     def _list(self) -> str:
         """The table as nft prints it; empty where there is none."""
         try:
-            return self._run("-s", "list", "table", *self._name.split()).stdout
+            return run_nft(self._nft, "-s", "list", "table", *self._name.split()).stdout
         except OSError:
             return ""
 
@@ -76,7 +75,7 @@ class Table:
         if not wanted and not listed:
             return []
         try:
-            done = self._run("-f", "-", script=f"table {self._name}\ndelete table {self._name}\n{wanted}")
+            done = run_nft(self._nft, "-f", "-", script=f"table {self._name}\ndelete table {self._name}\n{wanted}")
         except FileNotFoundError:
             reason = "nft is not installed; install nftables"
         except OSError as error:
@@ -84,15 +83,6 @@ class Table:
         else:
             reason = (done.stderr.strip().splitlines() or ["nft failed"])[0] if done.returncode else ""
         return [f"{self._missing} ({reason})"] if reason else []
-
-    def _run(self, *arguments: str, script: str = "") -> subprocess.CompletedProcess[str]:
-        """Run nft. Raises OSError when it cannot be run or does not end."""
-        try:
-            return subprocess.run(
-                [*self._nft, *arguments], input=script, capture_output=True, text=True, check=False, timeout=TIMEOUT
-            )
-        except subprocess.TimeoutExpired:
-            raise TimeoutError(110, f"nft does not end within {TIMEOUT:g} s") from None
 
 
 def _events() -> EventSocket | None:

@@ -9,12 +9,12 @@ router without the map has no such zones, and then there is nothing to do.
 from __future__ import annotations
 
 import json
-import subprocess
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from zerotier_multi import names
 from zerotier_multi.pathd.kernel.unread import bundle_of_device
+from zerotier_multi.pathd.nftables.program import run_nft
 
 MAP = "inet vrf_zones ct_iface_map"
 LOOK = 60.0  # seconds after which the map is read again, because nothing tells of its changes
@@ -38,25 +38,20 @@ class Zones:
         asked = (dict(wanted), frozenset(unread))
         if self._held == asked and (not wanted or now < self._look_at):
             return []
-        script = changes(self._read(), wanted, vrfs, unread)
-        if script:
-            done = self._run("-f", "-", script=script)
-            if done is None or done.returncode:
-                self._held = None
-                reason = (done.stderr.strip().splitlines() if done else []) or ["nft failed"]
-                return [f"the conntrack zones in nft map {MAP} cannot be set ({reason[0]})"]
-        self._held, self._look_at = asked, now + LOOK
-        return []
+        try:
+            script = changes(self._read(), wanted, vrfs, unread)
+            done = run_nft(self._nft, "-f", "-", script=script) if script else None
+            reason = (done.stderr.strip().splitlines() or ["nft failed"])[0] if done and done.returncode else ""
+        except FileNotFoundError:
+            reason = ""  # without nft there is no map
+        except OSError as error:
+            reason = str(error.strerror)
+        self._held, self._look_at = None if reason else asked, now + LOOK
+        return [f"the conntrack zones in nft map {MAP} cannot be set ({reason})"] if reason else []
 
     def _read(self) -> dict[str, int] | None:
-        done = self._run("-j", "list", "map", *MAP.split())
-        return None if done is None or done.returncode else entries(done.stdout)
-
-    def _run(self, *arguments: str, script: str = "") -> subprocess.CompletedProcess[str] | None:
-        try:
-            return subprocess.run([*self._nft, *arguments], input=script, capture_output=True, text=True, check=False)
-        except OSError:
-            return None
+        done = run_nft(self._nft, "-j", "list", "map", *MAP.split())
+        return None if done.returncode else entries(done.stdout)
 
 
 def entries(text: str) -> dict[str, int]:
