@@ -142,7 +142,7 @@ def test_the_printed_commands_do_what_the_daemon_does(vrf: str) -> None:
          "ip -4 rule del pref 7 from 192.0.2.1 ipproto udp sport 9993 lookup 254 suppress_prefixlength 0 protocol 122"),
         (PutRoute(Route("0.0.0.0/0", 0, None, 9, 0, 3, "192.0.2.1"), True), "ip route replace 0.0.0.0/0 via 192.0.2.1 dev zt0 onlink scope global table 9 proto 122"),
         (Remove(Route("10.9.0.0/16", 0, None, 100, 5, odd="blackhole")), "ip route del 10.9.0.0/16 vrf blue metric 5 proto 122"),
-        (Put(NextHopGroup(8, (5, 6), 128, 10, (3, 1), True)),
+        (Put(NextHopGroup(8, (5, 6), 128, 10, (3, 1), 0.05)),
          "ip nexthop replace id 8 group 5,3/6 type resilient buckets 128 idle_timer 10 unbalanced_timer 0.05 proto 122"),
     ],
 )  # fmt: skip

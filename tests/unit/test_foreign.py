@@ -15,7 +15,7 @@ from zerotier_multi.netlink import messages
 from zerotier_multi.cpu import Cpu
 from zerotier_multi.netlink.messages import Message, attribute, nested
 from zerotier_multi.netlink.sockets import KernelError
-from zerotier_multi.netlink.nexthops import NextHop, NextHopGroup, Stray, parse
+from zerotier_multi.netlink.nexthops import FORCED_AFTER, NextHop, NextHopGroup, Stray, parse
 from zerotier_multi.op.data import bundle_entry, path_state
 from zerotier_multi.pathd.kernel.actions import Put, PutRoute, Remove, SetDevice, actions
 from zerotier_multi.pathd.kernel.desired import desired_state, group_id
@@ -77,6 +77,7 @@ def test_groups_are_compared_with_all_that_they_have() -> None:
     differ = [group(idle=1050), group(forced=5), group(buckets=16), group(buckets=0), group(weight=(1, 0)), group(weight=(0, 1))]
     assert all(isinstance(parse(one), NextHopGroup) and parse(one) != ours for one in differ)
     assert parse(group(names.RT_PROTO, 1000, 0, 8, (0, 1))).weights == (257, 1)  # type: ignore[union-attr]
+    assert [parse(group(forced=ticks)).unbalanced for ticks in (0, 4, 6000)] == [0, FORCED_AFTER, 60]  # type: ignore[union-attr]
     assert isinstance(parse(group(names.RT_PROTO, 1000, 0, 8, (0, 0), attribute(11, b""))), Stray), "for a bridge's table"
 
 
@@ -157,7 +158,7 @@ def test_a_foreign_object_on_a_next_hop_s_id_is_replaced() -> None:
     wanted = have.nexthops.pop(MEMBERS[0])
     have.groups[GROUP] = NextHopGroup(GROUP, MEMBERS[1:], 128, 10)
     have.strays[MEMBERS[0]] = stray(MEMBERS[0])
-    assert step(have)[1] == [Put(wanted), Put(NextHopGroup(GROUP, MEMBERS, 128, 10))]
+    assert step(have)[1] == [Put(wanted), Put(NextHopGroup(GROUP, MEMBERS, 128, 10, unbalanced=60))]
     # The kernel puts no next hop in the place of a group.
     have.strays[MEMBERS[0]] = stray(MEMBERS[0], group=True)
     assert step(have)[1][:2] == [Remove(have.strays[MEMBERS[0]]), Put(wanted)]

@@ -21,7 +21,7 @@ from zerotier_multi.netlink import messages
 from zerotier_multi.netlink.messages import HEADER, Message
 from zerotier_multi.netlink.rtnl import Rtnl
 from zerotier_multi.netlink.sockets import MANY, Closable, EventSocket
-from zerotier_multi.pathd.kernel.notices import GROUPS, Prefixes, concerns_us
+from zerotier_multi.pathd.kernel.notices import GROUPS, Neighbours, Prefixes, concerns_us
 from zerotier_multi.pathd.router import Router
 
 NAMESPACE = f"events-{os.getpid()}"
@@ -209,7 +209,7 @@ def test_what_was_lost_is_looked_for_at_leisure(notices: list[Message] | None, t
     router = SimpleNamespace(
         notices=SimpleNamespace(read=lambda keep: None if notices is None else list(filter(keep, notices))),
         _repairs=SimpleNamespace(ignored=lambda _now: ()),
-        _managed=(),
+        _neighbours=Neighbours(),
         _prefixes=PREFIXES,
         _gateways=SimpleNamespace(stale=False),
     )

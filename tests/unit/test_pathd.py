@@ -16,13 +16,13 @@ from tests.configuration import EXAMPLE, bundle
 from zerotier_multi import names
 from zerotier_multi.netlink import messages
 from zerotier_multi.cpu import Cpu
-from zerotier_multi.netlink.nexthops import NextHop, NextHopGroup
+from zerotier_multi.netlink.nexthops import FORCED_AFTER, NextHop, NextHopGroup
 from zerotier_multi.netlink.messages import Message, attribute, attributes, packed, split
 from zerotier_multi.pathd.kernel.actions import DeleteDevice, Put, PutRoute, Remove, actions
 from zerotier_multi.pathd.kernel.notices import Neighbours, concerns_us
 from zerotier_multi.pathd.kernel.imagined import after
 from zerotier_multi.pathd.kernel.inotify import FileWatch
-from zerotier_multi.pathd.kernel.desired import desired_state, member_sysctls
+from zerotier_multi.pathd.kernel.desired import Share, desired_state, member_sysctls
 from zerotier_multi.netlink.state import KernelState
 from zerotier_multi.pathd.plans import Plans
 from zerotier_multi.pathd.instances.revive import FIRST, LONGEST, Revival
@@ -138,7 +138,7 @@ def test_a_device_that_goes_leaves_the_group_and_the_rest_stays() -> None:
     have.addresses = {a for a in have.addresses if a.index != 12}
     members = PLAN.groups[0].members
     rest = tuple(m for m in members if m != members[1])
-    assert step(have)[1] == [Put(NextHopGroup(GROUP, rest, 128, 10)), Remove(have.nexthops[members[1]])]
+    assert step(have)[1] == [Put(NextHopGroup(GROUP, rest, 128, 10, unbalanced=60)), Remove(have.nexthops[members[1]])]
 
 
 def test_an_ipv6_path_leaves_with_its_next_hop_and_the_group_is_not_replaced() -> None:
@@ -150,7 +150,7 @@ def test_an_ipv6_path_leaves_with_its_next_hop_and_the_group_is_not_replaced() -
     kept = tuple(m for m in four.members if m != four.members[2])
     assert todo == [
         Remove(have.nexthops[six.members[2]]),
-        Put(NextHopGroup(four.group_id, kept, 128, 10)),
+        Put(NextHopGroup(four.group_id, kept, 128, 10, unbalanced=60)),
         Remove(have.nexthops[four.members[2]]),
     ]
     assert six.members[2] in want.ready
@@ -167,7 +167,7 @@ def test_an_ipv6_next_hop_does_not_go_first_where_that_would_empty_another_group
     have.groups[alone.id] = alone
     _want, todo = step(have, plans=(SIX,), usable=lambda _plan, path: path.nexthop_id != members[1])
     kept = tuple(m for m in members if m != members[1])
-    assert todo == [Put(NextHopGroup(number, kept, 128, 10)), Remove(alone), Remove(have.nexthops[members[1]])]
+    assert todo == [Put(NextHopGroup(number, kept, 128, 10, unbalanced=60)), Remove(alone), Remove(have.nexthops[members[1]])]
 
 
 def test_all_paths_gone_takes_the_route_away() -> None:
@@ -194,6 +194,30 @@ def test_a_group_of_another_size_is_made_beside_the_old_one() -> None:
     assert [type(a).__name__ for a in todo] == ["Put", "PutRoute", "Remove"]
     assert todo[0].what.id == other and todo[1] == PutRoute(Route("10.0.55.2/32", other, "10.0.55.1", 254), True)
     assert todo[2] == Remove(have.groups[GROUP])
+
+
+def test_a_group_of_another_size_does_not_wait_for_a_path_that_is_down() -> None:
+    """The one that stands carries traffic; without it the routes would go until the wait is over."""
+    without_one = lambda _plan, path: path.instance != 4  # noqa: E731
+    have = settle(KernelState(links=all_taps()), usable=without_one, first=-100.0)
+    bigger = make_plan(bundle(EXAMPLE + "balance resilient buckets 256"), tuple(Cpu(n, n) for n in range(4)), "x")
+    want, todo = step(have, plans=(bigger,), usable=without_one, first=100.0)
+    assert [type(a).__name__ for a in todo] == ["Put", "PutRoute", "Remove"] and not want.waiting
+
+
+@pytest.mark.parametrize(
+    ("weights", "share", "seconds"),
+    [("static", None, 60), ("auto", None, 0), ("auto", Share({}), 0), ("auto", Share({}, forced=True), FORCED_AFTER)],
+)
+def test_flows_in_progress_move_after_a_minute_unless_their_weights_are_measured(
+    weights: str, share: Share | None, seconds: float
+) -> None:
+    plan = make_plan(bundle(EXAMPLE + f"balance weights {weights}"), tuple(Cpu(n, n) for n in range(4)), "x")
+    shares = {GROUP: share} if share else {}
+    have = settle(KernelState(links=all_taps()))
+    assert desired_state([plan], have, (), True, {}, 0.0, "0", shares).groups[GROUP].unbalanced == seconds
+    have = settle(KernelState(links=all_taps()), resilient=False)
+    assert desired_state([plan], have, (), False, {}, 0.0, "0", shares).groups[GROUP].unbalanced == 0
 
 
 def test_a_kernel_without_resilient_groups_gets_plain_ones() -> None:
@@ -433,6 +457,14 @@ def test_a_setting_that_this_kernel_has_not_is_no_problem(tmp_path: Path) -> Non
 
 def test_one_instance_needs_nothing_router_wide() -> None:
     assert router_wide([ONE]) == {}
+
+
+def test_without_a_route_of_ours_the_hash_has_the_kernel_s_seed() -> None:
+    for_frr = make_plan(
+        bundle(EXAMPLE.replace("remote R2 prefix 10.0.55.2/32", "remote R2 site 2")), tuple(Cpu(n, n) for n in range(4)), "x"
+    )
+    assert not for_frr.routes and router_wide([for_frr]).keys() == set(HASH_POLICIES)
+    assert router_wide([for_frr, PLAN]).keys() == set(GLOBAL)
 
 
 # -- plans, revival, events

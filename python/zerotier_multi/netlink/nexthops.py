@@ -49,8 +49,8 @@ class NextHop:
 class NextHopGroup:
     """A group of next hops; ``buckets`` 0 is a plain multipath group. ``idle_timer`` in seconds.
 
-    ``weights`` are those of the members (1 to 65536); empty where all are 1. ``forced``: members that have too many
-    buckets give the first of them away at once, busy or not.
+    ``weights`` are those of the members (1 to 65536); empty where all are 1. ``unbalanced`` is the time in seconds after which
+    members that have too many buckets give the first of them away, busy or not: 0 (never), :data:`FORCED_AFTER`, or whole seconds.
     """
 
     id: int
@@ -58,7 +58,7 @@ class NextHopGroup:
     buckets: int = 0
     idle_timer: float = 0
     weights: tuple[int, ...] = ()
-    forced: bool = False
+    unbalanced: float = 0
 
 
 @dataclass(frozen=True)
@@ -130,8 +130,9 @@ def parse_group(number: int, values: dict[int, bytes]) -> NextHopGroup:
         return NextHopGroup(number, members, weights=weights)
     buckets = struct.unpack_from("=H", resilient[_NHA_RES_GROUP_BUCKETS])[0]
     idle = u32(resilient[_NHA_RES_GROUP_IDLE_TIMER]) / _CLOCK_TICKS
-    forced = bool(u32(resilient.get(_NHA_RES_GROUP_UNBALANCED_TIMER, bytes(4))))
-    return NextHopGroup(number, members, buckets, idle, weights, forced)
+    ticks = u32(resilient.get(_NHA_RES_GROUP_UNBALANCED_TIMER, bytes(4)))
+    unbalanced = ticks // _CLOCK_TICKS or (FORCED_AFTER if ticks else 0)
+    return NextHopGroup(number, members, buckets, idle, weights, unbalanced)
 
 
 def _gateway(values: dict[int, bytes]) -> str:
@@ -163,7 +164,7 @@ def group_request(group: NextHopGroup) -> bytes:
             _NHA_RES_GROUP,
             attribute(_NHA_RES_GROUP_BUCKETS, struct.pack("=H", group.buckets)),
             attribute(_NHA_RES_GROUP_IDLE_TIMER, round(group.idle_timer * _CLOCK_TICKS)),
-            attribute(_NHA_RES_GROUP_UNBALANCED_TIMER, int(FORCED_AFTER * _CLOCK_TICKS) if group.forced else 0),
+            attribute(_NHA_RES_GROUP_UNBALANCED_TIMER, round(group.unbalanced * _CLOCK_TICKS)),
         )
     return body
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from zerotier_multi import names
 from zerotier_multi.netlink.links import Address, Link, Neighbour
-from zerotier_multi.netlink.nexthops import FORCED_AFTER, NextHop, NextHopGroup, Stray, group_members
+from zerotier_multi.netlink.nexthops import NextHop, NextHopGroup, Stray, group_members
 from zerotier_multi.netlink.routes import RT_TABLE_MAIN, Route
 from zerotier_multi.netlink.rules import Rule
 from zerotier_multi.pathd.kernel.actions import Action, AddDevice, DeleteDevice, Put, PutRoute, Remove, SetDevice
@@ -93,8 +93,8 @@ def _thing(verb: str, what: Address | Neighbour | NextHop | NextHopGroup | Stray
 
 def _group(group: NextHopGroup) -> str:
     kind = f" type resilient buckets {group.buckets} idle_timer {group.idle_timer:g}" if group.buckets else ""
-    forced = f" unbalanced_timer {FORCED_AFTER}" if group.forced else ""
-    return f"{group_members(group.members, group.weights)}{kind}{forced}"
+    unbalanced = f" unbalanced_timer {group.unbalanced:g}" if group.unbalanced else ""
+    return f"{group_members(group.members, group.weights)}{kind}{unbalanced}"
 
 
 def _route(verb: str, route: Route, known: Names) -> str:

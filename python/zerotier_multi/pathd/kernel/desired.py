@@ -10,7 +10,7 @@ from zerotier_multi import devices, names
 from zerotier_multi.pathd.balance.spread import MAX_WEIGHT
 from zerotier_multi.plan import GroupPlan, InstancePlan, NetworkPlan, PathPlan, Plan
 from zerotier_multi.planner import best_mtu
-from zerotier_multi.netlink.nexthops import NextHop, NextHopGroup, group_weights
+from zerotier_multi.netlink.nexthops import FORCED_AFTER, NextHop, NextHopGroup, group_weights
 from zerotier_multi.netlink.state import KernelState
 from zerotier_multi.netlink.links import Address, Link, Neighbour
 from zerotier_multi.netlink.routes import RT_TABLE_MAIN, Route
@@ -19,6 +19,7 @@ from zerotier_multi.netlink.rules import Rule
 # How long the first group of a remote waits for the rest of its members, in seconds. Built at once with all
 # of them, the groups of both ends have the same layout, so that both directions of a flow use one instance.
 GROUP_GRACE = 2.0
+SETTLED_AFTER = 60  # seconds for which flows in progress stay where they are although the weights want them elsewhere
 DEFAULTS = ("0.0.0.0/0", "::/0")
 
 
@@ -245,7 +246,8 @@ def _paths(
         if number != group.group_id and (stray := observed.strays.get(group.group_id)):
             want.notes.append(f"{plan.bundle}: next hop {stray.id} is {stray.text} of another program, so the group to {group.remote} "
                               f"(IPv{group.family}) is {number}; remove it with: ip nexthop del id {stray.id}")  # fmt: skip
-        if number not in observed.groups and not complete and now < end:
+        stands = any(group.group_id + offset in observed.groups for offset in names.GROUP_OFFSETS)  # perhaps with other buckets
+        if not stands and not complete and now < end:
             want.waiting.add(group.group_id)
             want.wake = min(want.wake or end, end)
             continue
@@ -258,7 +260,7 @@ def _paths(
             buckets,
             group.idle_timer if resilient else 0,
             group_weights(weights),
-            share.forced and buckets > 0,
+            _unbalanced(plan, share) if buckets else 0,
         )
         want.nexthops |= {m: want.ready[m] for m in members}
         want.standing[group.group_id] = number
@@ -273,6 +275,17 @@ def _paths(
             # default route for a better one than the underlay's, and take that away.
             if own and own.up and table == vrf[1]:
                 want.routes.add(Route(route.prefix, 0, route.source, vrf[1], names.SEEN_METRIC, own.index))
+
+
+def _unbalanced(plan: Plan, share: Share) -> float:
+    """Seconds after which busy buckets move to where the weights want them.
+
+    Where no bucket is ever idle, a path that returns, or a new weight, would get nothing for good. With measured weights the
+    daemon decides by itself which flows are worth a move.
+    """
+    if plan.auto_weights:
+        return FORCED_AFTER if share.forced else 0
+    return SETTLED_AFTER
 
 
 def route_table(plan: Plan, prefix: str, main: int) -> int:

@@ -18,7 +18,8 @@ from zerotier_multi import memory
 from zerotier_multi.plan import Plan
 
 HASH_POLICIES = ("net/ipv4/fib_multipath_hash_policy", "net/ipv6/fib_multipath_hash_policy")
-# The same on every router, so that both ends hash a flow alike; kernels from 6.11 have it.
+# The same on every router, so that both ends hash a flow alike; kernels from 6.11 have it. Only for routes of ours: of two
+# routers in a row that both spread by routes of FRR, the second would have all flows that the first sends it on one path.
 HASH_SEED, SEED = "net/ipv4/fib_multipath_hash_seed", "2054422528"
 RP_FILTER_ALL = "net/ipv4/conf/all/rp_filter"
 MUTE = {4: "net/ipv4/icmp_echo_ignore_all", 6: "net/ipv6/icmp/echo_ignore_all"}  # by address family
@@ -123,10 +124,11 @@ class Sysctls:
 
 def router_wide(plans: Iterable[Plan]) -> dict[str, str]:
     """Router-wide settings that the plans need: none while every bundle has one instance."""
-    policies = [plan.hash_policy for plan in plans if plan.hash_policy is not None]
-    if not policies:
+    spreading = [plan for plan in plans if plan.hash_policy is not None]
+    if not spreading:
         return {}
-    return {**{name: str(policies[0]) for name in HASH_POLICIES}, HASH_SEED: SEED}
+    policies = dict.fromkeys(HASH_POLICIES, str(spreading[0].hash_policy))
+    return {**policies, HASH_SEED: SEED} if any(plan.routes for plan in spreading) else policies
 
 
 def mute_notes(plans: Iterable[Plan], mute: Collection[int]) -> list[str]:
