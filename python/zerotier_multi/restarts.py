@@ -61,20 +61,26 @@ def one_by_one(
 def restart(bundle: str, instances: Sequence[InstancePlan]) -> None:
     """Restart these instances; those that carry go one by one, and the last one is not waited for.
 
-    When one does not carry again in time, the far end needs the same change perhaps. Then all others go at once, because
-    waiting would keep nothing. Raises PathdError and SystemdError.
+    When one does not carry at all in time, the far end needs the same change perhaps. Then all others go at once, because
+    waiting would keep nothing. A remote alone that does not come back is not waited for again, because the others would lose
+    their paths. Raises PathdError and SystemdError.
     """
     before = paths_up(bundle)
     _restart_all([instance for instance in instances if instance.number not in before])
     left = [instance for instance in instances if instance.number in before]
 
-    def watch(instance: InstancePlan) -> IsBack:
-        return lambda: before[instance.number] <= paths_up(bundle).get(instance.number, set())
+    lost: set[tuple[str, int]] = set()
 
-    for _, seconds in one_by_one(left[:-1], watch, lambda instance: _restart_all([instance]), PATIENCE):
+    def watch(instance: InstancePlan) -> IsBack:
+        return lambda: before[instance.number] - lost <= paths_up(bundle).get(instance.number, set())
+
+    for instance, seconds in one_by_one(left[:-1], watch, lambda instance: _restart_all([instance]), PATIENCE):
         del left[0]
         if seconds is None:
-            break
+            back = paths_up(bundle).get(instance.number)
+            if not back:
+                break
+            lost |= before[instance.number] - back
     _restart_all(left)
 
 

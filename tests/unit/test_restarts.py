@@ -69,6 +69,26 @@ def test_those_that_carry_go_one_by_one(
     assert world.steps == steps
 
 
+@pytest.mark.parametrize("returns", [True, False])
+def test_a_remote_that_goes_away_meanwhile_does_not_take_the_others_paths(monkeypatch: pytest.MonkeyPatch, returns: bool) -> None:
+    world = World(set(), set() if returns else {1})
+    asked = world.ask
+
+    def ask(request: dict) -> dict:
+        """R3 is there until the first restart, and R2's path over an instance is not back unless ``returns``."""
+        answer = asked(request)
+        if request["op"] == "status" and not world.steps:
+            answer["bundles"]["zt0"]["paths"] += [{"remote": "R3", "family": 4, "instance": n, "state": "up"} for n in world.up]
+        return answer
+
+    monkeypatch.setattr(restarts, "ask", ask)
+    monkeypatch.setattr(restarts.systemd, "systemctl", world.systemctl)
+    monkeypatch.setattr(restarts, "PATIENCE", 0.3)
+    monkeypatch.setattr(restarts, "_POLL", (0.01, 0.01))
+    restarts.restart("zt0", PLAN.instances)
+    assert world.steps == ([[1], [2], [3], [4]] if returns else [[1], [2, 3, 4]])
+
+
 def test_a_daemon_that_does_not_know_the_bundle(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(restarts, "ask", lambda _request: {"bundles": {}})
     with pytest.raises(PathdError, match="does not know zt0"):
