@@ -274,3 +274,50 @@ def test_homes_of_op_mode_stay_as_it_has_left_them(files: Callable[[], dict[str,
     with pytest.raises(commit.CommitError, match="does not answer"):
         commit.renew({"zt0": plan}, lambda: local.write_text("of another node") and None)
     assert local.read_bytes() == right
+
+
+# -- the end of a commit
+
+
+def test_a_commit_waits_for_devices_that_will_come(
+    files: Callable[[], dict[str, bytes]], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Not for that of an instance that has ended, nor of one that its controller has not admitted."""
+    monkeypatch.setattr(commit.usage, "SYSFS", tmp_path / "net")
+    monkeypatch.setattr(commit, "SOON", 0.02)
+    monkeypatch.setattr(commit.restarts, "PATIENCE", 5.0)
+    made = change(PLAN).plan
+    assert made is not None
+    first, second, *others = made.instances
+    for instance in made.instances[:2]:
+        conf = Path(instance.home, "networks.d", f"{instance.network_id}.conf")
+        conf.parent.mkdir(exist_ok=True)
+        conf.write_text("n=x")
+    for instance in others:
+        conf = Path(instance.home, "networks.d", f"{instance.network_id}.conf")
+        conf.write_text("")
+    asked: list[list[str]] = []
+
+    def unit_states(units: list[str]) -> dict[str, systemd.UnitState]:
+        asked.append(units)
+        if len(asked) == 3:
+            (tmp_path / "net" / first.device).mkdir(parents=True)
+        return {unit: systemd.UnitState("failed" if unit == second.unit else "active", 1) for unit in units}
+
+    monkeypatch.setattr(systemd, "unit_states", unit_states)
+    commit._await_devices(made.instances)
+    assert asked[:3] == [sorted([first.unit, second.unit])] * 3 and asked[3:] == [[second.unit]]
+
+
+def test_what_runs_under_other_settings_is_restarted_and_what_is_pinned_elsewhere_moves(monkeypatch: pytest.MonkeyPatch) -> None:
+    done: list[object] = []
+    monkeypatch.setattr(systemd, "started_digest", {1: "old", 2: "new", 3: "new"}.get)
+    monkeypatch.setattr(systemd, "repin", lambda pid, cpus, everywhere: done.append(("pin", pid, cpus)))
+    monkeypatch.setattr(systemd, "start", lambda units: done.append(("start", units)))
+    monkeypatch.setattr(commit.restarts, "restart", lambda bundle, stale: done.append((bundle, [i.number for i in stale])))
+    units = {i.unit: i for i in PLAN.instances}
+    kinds = [("active", 1), ("active", 2), ("inactive", 0), ("activating", 0)]
+    states = {unit: systemd.UnitState(word, pid) for unit, (word, pid) in zip(units, kinds, strict=True)}
+    commit._start("zt0", units, states, dict.fromkeys(units, "new"))
+    three = [unit for unit in units if not states[unit].running]
+    assert done == [("pin", 2, PLAN.instances[1].cpus), ("start", three), ("zt0", [1])] and len(three) == 1

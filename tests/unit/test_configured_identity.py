@@ -235,3 +235,28 @@ def test_the_home_of_another_bundle_counts(homes: Path) -> None:
     (homes / "zt2/1/identity.secret").write_text(secret(1))
     with pytest.raises(ConfigProblems, match=r"as that of zt2/1;"):
         commit.check("zt1", proposed(IS + WITHOUT.replace("zt0", "zt2")))
+
+
+# -- what a commit makes of the whole configuration
+
+TWO = "zt0 network-id 8056c2e21c000001\nzt0 transit prefix 10.14.0.0/28\nzt0 transit site 1\n"
+TWO += "".join(line.replace("zt0", "zt1") for line in TWO.splitlines(keepends=True))
+
+
+def test_what_two_bundles_may_not_both_have_is_refused(homes: Path) -> None:
+    with pytest.raises(ConfigProblems, match="^interfaces zerotier zt1 transit prefix 10.14.0.0/28 overlaps 10.14.0.0/28 of zt0"):
+        commit.check("zt1", proposed(TWO))
+
+
+def test_what_is_wrong_between_others_refuses_no_third_one(homes: Path) -> None:
+    third = "zt2 network-id 8056c2e21c000001\n"
+    assert commit.check("zt2", proposed(TWO + third)).plan is not None
+
+
+def test_the_key_of_a_controller_goes_with_the_change(homes: Path) -> None:
+    lines = "zt1 network-id 8056c2e21c000001\nzt1 controller type central\nzt1 controller api-key hush\n"
+    change = commit.check("zt1", proposed(lines))
+    assert change.api_key == "hush" and change.plan is not None and change.plan.controller is not None
+    assert "hush" not in to_json(change.plan) and "hush" not in repr(change)
+    assert commit.check("zt1", proposed(lines + "zt1 disable\n")).api_key is None
+    assert commit.check("zt1", proposed("zt1 network-id 8056c2e21c000001\n")).api_key is None

@@ -165,3 +165,10 @@ def test_a_next_hop_that_the_kernel_refuses_is_not_waited_for() -> None:
     bare = replace(have, addresses=taps.addresses, neighbours=taps.neighbours)
     made = decide(seen(have=bare, refused={MEMBERS[3]}, verdicts={**UP, MEMBERS[3]: PathState.UP}))
     assert not made.waiting_since and GROUP in made.want.groups and made.want.groups[GROUP].members == MEMBERS[:3]
+
+
+def test_vrfs_are_told_from_other_devices() -> None:
+    """Entries of theirs in the map of conntrack zones are the router's own."""
+    have = router()
+    have.links["zt9"] = Link(40, "zt9", "vrf", 65575, True, True, table=100)
+    assert decide(seen(have=have)).vrfs == {"zt9"}

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import errno
 import struct
+from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from tests.configuration import EXAMPLE
@@ -17,12 +19,15 @@ from zerotier_multi.netlink.messages import Message, attribute, nested
 from zerotier_multi.netlink.sockets import KernelError
 from zerotier_multi.netlink.nexthops import FORCED_AFTER, NextHop, NextHopGroup, Stray, parse
 from zerotier_multi.op.data import bundle_entry, path_state
-from zerotier_multi.pathd.kernel.actions import Put, PutRoute, Remove, SetDevice, actions
+from zerotier_multi.pathd.kernel.actions import AddDevice, DeleteDevice, Put, PutRoute, Remove, SetDevice, actions
 from zerotier_multi.pathd.kernel.desired import desired_state, group_id
 from zerotier_multi.netlink.state import KernelState
 from zerotier_multi.pathd.tell.events import Seen, contested, events, path_cause, repaired
 from zerotier_multi.pathd.kernel.forwarding import ask, blocked, samples
-from zerotier_multi.pathd.kernel.apply import carry_out
+from zerotier_multi.pathd.kernel.commands import names_of
+from zerotier_multi.pathd.kernel.sysctls import Sysctls
+from zerotier_multi.pathd.kernel.apply import carry_out, perform, supports_resilient_groups
+from zerotier_multi.pathd.kernel.sysctls import Sysctls
 from zerotier_multi.pathd.kernel.notices import Neighbours, Prefixes, concerns_us
 from zerotier_multi.pathd.kernel.repairs import FREE, PAUSE, WINDOW, Repairs
 from zerotier_multi.planner import make_plan
@@ -552,3 +557,77 @@ def test_op_mode_says_what_the_kernel_does_with_and_without_the_daemon() -> None
         replace(whole, nexthops={**whole.nexthops, path.nexthop_id: NextHop(path.nexthop_id, 99, path.via)}),
     ):
         assert path_state(box(pathd=None, kernel=broken), plan, path) == "unknown"
+
+
+# -- what the kernel can do
+
+
+@pytest.mark.parametrize(("told", "can"), [
+    ("Invalid nexthop id", True), ("nexthop id 2063597566 does not exist", True), ("Unsupported attribute", False), ("", False), (None, True),
+])  # fmt: skip
+def test_a_kernel_without_resilient_groups_complains_about_the_type_and_not_about_the_member(told: str | None, can: bool) -> None:
+    asked: list[object] = []
+
+    class Kernel:
+        def set_group(self, group: NextHopGroup) -> None:
+            asked.append((names.is_our_nexthop_id(group.id), group.buckets > 0))
+            if told is not None:
+                raise KernelError(errno.EINVAL, told)
+
+        def delete_nexthop(self, number: int) -> None:
+            asked.append(names.is_our_nexthop_id(number))
+
+    assert supports_resilient_groups(Kernel()) is can  # type: ignore[arg-type]
+    assert asked == [(True, True), *([True] if told is None else [])]
+
+
+def test_a_setting_of_a_device_is_written_where_it_differs_and_exists(tmp_path: Path) -> None:
+    sysctls = Sysctls(tmp_path / "memory.json", tmp_path)
+    for name, value in (("same", "1"), ("other", "0")):
+        (tmp_path / name).write_text(f"{value}\n")
+    same = (tmp_path / "same").stat().st_mtime_ns
+    (tmp_path / "directory").mkdir()
+    assert sysctls.apply({"same": "1", "other": "2", "none": "1", "directory": "1"}) == []
+    assert (tmp_path / "other").read_text() == "2" and (tmp_path / "same").stat().st_mtime_ns == same
+    assert not (tmp_path / "none").exists()
+
+
+class Says:
+    """A kernel that answers every request with an error."""
+
+    def __init__(self, number: int) -> None:
+        self.number, self.asked = number, list[tuple[object, ...]]()
+
+    def __getattr__(self, name: str) -> Callable[..., None]:
+        def request(*given: object) -> None:
+            self.asked.append((name, *given))
+            if not (name == "add_link" and given[1] == "bridge"):
+                raise KernelError(self.number, "it says")
+
+        return request
+
+    def links(self) -> dict[str, Link]:
+        return {"zt0": Link(7, "zt0", "bridge", 1500, False, True)}
+
+    def no_link_local(self, index: int) -> None:
+        self.asked.append(("no_link_local", index))
+
+
+@pytest.mark.parametrize("what", [DeleteDevice("zt0", 7), Remove(NextHop(MEMBERS[0], 11, "10.14.0.2"))])
+@pytest.mark.parametrize(
+    ("number", "gone"), [(errno.ENOENT, True), (errno.ESRCH, True), (errno.ENODEV, True), (errno.EBUSY, False)]
+)
+def test_what_has_gone_by_itself_needs_no_removal(what: DeleteDevice | Remove, number: int, gone: bool) -> None:
+    assert (perform(Says(number), what, names_of([])) is None) is gone  # type: ignore[arg-type]
+    assert perform(Says(number), Put(NextHop(MEMBERS[0], 11, "10.14.0.2")), names_of([])) is not None  # type: ignore[arg-type]
+
+
+def test_where_the_kernel_has_no_dummy_driver_a_bundle_has_a_bridge_without_ports() -> None:
+    kernel = Says(errno.EOPNOTSUPP)
+    assert perform(kernel, AddDevice("zt0"), names_of([])) is None  # type: ignore[arg-type]
+    assert [given[:3] for given in kernel.asked] == [
+        ("add_link", "zt0", "dummy"),
+        ("add_link", "zt0", "bridge"),
+        ("no_link_local", 7),
+    ]
+    assert perform(Says(errno.EPERM), AddDevice("zt0"), names_of([])) is not None  # type: ignore[arg-type]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
@@ -11,8 +12,11 @@ from tests.unit.test_pathd import PLAN, all_taps
 from zerotier_multi import systemd
 from zerotier_multi.netlink.state import KernelState
 from zerotier_multi.pathd.daemon import Daemon
-from zerotier_multi.pathd.instances.keeper import LOSS, Keeper
+from zerotier_multi.pathd.instances import healing
+from zerotier_multi.pathd.instances.keeper import LOSS, Keeper, Paths
+from zerotier_multi.pathd.instances.recovery import Orders
 from zerotier_multi.pathd.status import Look
+from zerotier_multi.pathd.tell.events import Event
 from zerotier_multi.systemd import UnitState
 
 
@@ -42,3 +46,56 @@ def test_a_daemon_that_has_not_seen_the_kernel_yet_takes_nothing_for_gone() -> N
     daemon._look, daemon._router = Look(), SimpleNamespace(look=look)  # type: ignore[assignment]
     with pytest.raises(SystemExit, match="the kernel's state cannot be read"):
         daemon.reconcile()
+
+
+@pytest.fixture
+def commands(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, ...]]:
+    """What systemd is told."""
+    done: list[tuple[str, ...]] = []
+    monkeypatch.setattr(systemd, "systemctl", lambda *words, **_options: done.append(words))
+    return done
+
+
+def test_what_carries_nothing_is_killed_and_what_was_drained_ends_in_order(commands: list[tuple[str, ...]]) -> None:
+    """One that the network itself refuses is not restarted."""
+    plan = replace(PLAN, instances=tuple(replace(i, engine="/usr/sbin/zerotier-one") for i in PLAN.instances))
+    told: list[Event] = []
+    keeper = Keeper(SimpleNamespace(refused=lambda device: device == "zt0p3"), told.append)  # type: ignore[arg-type]
+    keeper.configure([plan], UP)
+    asked: list[list[str]] = []
+
+    def work(seen: dict[str, object], _now: float, _empty: object) -> Orders:
+        asked.append(list(seen))
+        return Orders(("zt0p4",), (("zt0p1", "R2 does not answer"), ("zt0p2", "R2 does not answer")))
+
+    keeper._recovery = SimpleNamespace(work=work)  # type: ignore[assignment]
+    assert keeper.recover(KernelState(links=all_taps()), Paths(drained=("zt0p2",)), 100.0) == ("zt0p4",)
+    one, two = (i.unit for i in plan.instances[:2])
+    assert asked == [["zt0p1", "zt0p2", "zt0p4"]]
+    assert commands == [("kill", "--signal=KILL", one), ("reset-failed", one, two), ("restart", "--no-block", one, two)]
+    assert [(event.bundle, event.instance) for event in told] == [("zt0", 1), ("zt0", 2)]
+
+
+def test_an_instance_without_its_identity_is_not_started_but_told_once(
+    commands: list[tuple[str, ...]], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The engine would make another one, which no remote knows."""
+    plan, there = replace(PLAN, controller_free=True), [False]
+    monkeypatch.setattr(healing, "has_identity", lambda _instance: there[0])
+    monkeypatch.setattr(healing, "heal", lambda _plan, _instance: ())
+    told: list[Event] = []
+    keeper = Keeper(SimpleNamespace(), told.append)  # type: ignore[arg-type]
+    keeper.configure([plan], UP)
+    for _ in range(2):
+        keeper._heal(plan, plan.instances[0])
+    assert not commands and not told
+    assert [record.getMessage() for record in caplog.records] == [
+        "zt0/1 has no identity; restore it from an archive, or commit a change of the bundle to have a new one"
+    ]
+    there[0] = True
+    keeper._heal(plan, plan.instances[0])
+    unit = plan.instances[0].unit
+    assert commands == [("reset-failed", unit), ("restart", "--no-block", unit)] and len(told) == 1
+    there[0] = False
+    keeper._heal(PLAN, PLAN.instances[1])
+    assert commands[-1][-1] == PLAN.instances[1].unit, "a controller knows whoever asks"

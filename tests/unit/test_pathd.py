@@ -18,11 +18,11 @@ from zerotier_multi.netlink import messages
 from zerotier_multi.cpu import Cpu
 from zerotier_multi.netlink.nexthops import FORCED_AFTER, NextHop, NextHopGroup
 from zerotier_multi.netlink.messages import Message, attribute, attributes, packed, split
-from zerotier_multi.pathd.kernel.actions import DeleteDevice, Put, PutRoute, Remove, actions
+from zerotier_multi.pathd.kernel.actions import DeleteDevice, Put, PutRoute, Remove, SetDevice, actions
 from zerotier_multi.pathd.kernel.notices import Neighbours, concerns_us
 from zerotier_multi.pathd.kernel.imagined import after
 from zerotier_multi.pathd.kernel.inotify import FileWatch
-from zerotier_multi.pathd.kernel.desired import Share, desired_state, member_sysctls
+from zerotier_multi.pathd.kernel.desired import Share, desired_state, fitting, member_sysctls
 from zerotier_multi.netlink.state import KernelState
 from zerotier_multi.pathd.plans import Plans
 from zerotier_multi.pathd.instances.revive import FIRST, LONGEST, Revival
@@ -537,3 +537,75 @@ def test_attributes_read_back() -> None:
 def test_the_plan_is_json_that_others_may_read() -> None:
     data = json.loads(to_json(PLAN))
     assert data["schema"] == 1 and data["instances"][0]["transit"] == ["10.14.0.1/30"]
+
+
+NOT_READY = {"down": {"up": False}, "without carrier": {"carrier": False}, "of another program": {"kind": "bridge"}}
+
+
+@pytest.mark.parametrize("changes", NOT_READY.values(), ids=NOT_READY)
+def test_a_path_whose_device_is_not_ready_is_in_no_group(changes: dict[str, object]) -> None:
+    have = settle(KernelState(links=all_taps()))
+    have.links["zt0p2"] = tap(2, **changes)
+    want, _ = step(have)
+    members = PLAN.groups[0].members
+    assert want.groups[GROUP].members == tuple(m for m in members if m != members[1]) and members[1] not in want.ready
+
+
+def test_a_path_whose_device_has_no_address_of_its_family_yet_is_in_no_group() -> None:
+    have = settle(KernelState(links=all_taps()), plans=(SIX,), first=-100.0)
+    four, six = SIX.groups
+    have.addresses -= {Address(12, "2001:db8:14::5/126")}
+    want, _ = step(have, plans=(SIX,))
+    assert want.groups[four.group_id].members == four.members
+    assert want.groups[six.group_id].members == tuple(m for m in six.members if m != six.members[1])
+
+
+def test_the_transit_is_on_the_device_of_the_first_network_alone() -> None:
+    text = EXAMPLE.replace("instances 4", "instances 1") + "network-id 8056c2e21c000002"
+    plan = make_plan(bundle(text), (Cpu(0, 0),), "/usr/sbin/ztnode")
+    further = plan.instances[0].devices[1]
+    have = KernelState(links={"zt0p1": tap(1), further: replace(tap(1), index=30, name=further)})
+    want, _ = step(have, plans=(plan,))
+    assert {a for a in want.addresses if a.index in (11, 30)} == {Address(11, "10.14.0.1/30")}
+
+
+def test_neighbours_are_asked_for_where_no_identity_says_their_mac() -> None:
+    assert step(KernelState(links=all_taps()))[0].neighbours == set()
+
+
+def test_a_bundle_whose_vrf_is_away_has_nothing_and_says_so() -> None:
+    plan = replace(PLAN, vrf="red")
+    vrf = {"red": Link(40, "red", "vrf", 65575, True, True, table=100)}
+    have = settle(KernelState(links={**all_taps(), **vrf}), plans=(plan,))
+    assert {route.table for route in have.routes} == {100}
+    del have.links["red"]
+    want, _ = step(have, plans=(plan,))
+    assert want.problems == ["zt0: VRF red does not exist, so nothing is routed"]
+    assert not want.routes and not want.groups and not want.nexthops and not want.addresses
+
+
+def test_frr_sees_a_route_over_a_device_that_is_up_alone() -> None:
+    have = settle(KernelState(links=all_taps()))
+    assert any(route.metric == names.SEEN_METRIC for route in step(have)[0].routes)
+    have.links["zt0"] = replace(have.links["zt0"], up=False)
+    assert [route.metric for route in step(have)[0].routes] == [0]
+
+
+@pytest.mark.parametrize(("given", "taken"), [
+    ((256, 1), (256, 1)), ((512, 256, 1), (256, 128, 1)), ((257, 257), (256, 256)), ((), ()),
+])  # fmt: skip
+def test_weights_fit_the_kernel(given: tuple[int, ...], taken: tuple[int, ...]) -> None:
+    assert fitting(given) == taken
+
+
+def test_neighbours_that_no_plan_wants_go_from_our_devices_alone() -> None:
+    have = settle(KernelState(links=all_taps()))
+    stale, other = (Neighbour(index, address, "02:00:00:00:00:01") for index, address in ((12, "10.14.0.6"), (99, "192.0.2.1")))
+    have.neighbours |= {stale, other}
+    assert step(have)[1] == [Remove(stale)]
+
+
+def test_a_new_description_changes_the_device_alone() -> None:
+    have = settle(KernelState(links=all_taps()))
+    _want, todo = step(have, plans=(replace(PLAN, description="to the office"),))
+    assert todo == [SetDevice("zt0", have.links["zt0"].index, None, None, None, "to the office")]

@@ -176,3 +176,22 @@ def test_a_truncated_plan_is_refused(cut: int) -> None:
 def test_what_is_no_plan(text: str) -> None:
     with pytest.raises(PlanError):
         from_json(text)
+
+
+def test_what_is_measured_and_probed_is_in_the_plan() -> None:
+    usual = plan_of(EXAMPLE)
+    assert (usual.health.enabled, usual.auto_weights, usual.keep_routes) == (True, False, False)
+    other = plan_of(EXAMPLE + "health-check disable\nbalance weights auto\nbalance all-paths-down keep")
+    assert (other.health.enabled, other.auto_weights, other.keep_routes) == (False, True, True)
+
+
+@pytest.mark.parametrize("controller_free", [False, True])
+def test_peers_are_of_controller_free_mode(controller_free: bool) -> None:
+    """With a controller an instance has no moons and no network configuration of ours."""
+    plan = plan_of(EXAMPLE + f"remote R2 instance 1 identity 89e92ceee5:0:{KEY}\n" + "controller-free\n" * controller_free)
+    assert len(plan.peers) == controller_free
+
+
+def test_a_disabled_bundle_asks_no_controller() -> None:
+    text = EXAMPLE + "controller type central\ncontroller api-key secret\n"
+    assert plan_of(text).controller is not None and plan_of(text + "disable").controller is None

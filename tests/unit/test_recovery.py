@@ -6,12 +6,14 @@ from collections.abc import Iterable
 from typing import Any
 
 import pytest
-
+from tests.configuration import EXAMPLE, bundle
+from zerotier_multi.cpu import Cpu
 from zerotier_multi.engine_choice import follows_addresses
 from zerotier_multi.pathd.instances.recovery import (
     ALONE,
     DEAF,
     DRAIN,
+    FEW,
     GOOD,
     HEARD,
     LISTEN,
@@ -21,12 +23,15 @@ from zerotier_multi.pathd.instances.recovery import (
     PAUSE,
     STEP,
     TURN,
+    UNSEEN,
     Recovery,
     Situation,
+    situations,
     underlay,
 )
 from zerotier_multi.pathd.probe.prober import Silence
 from zerotier_multi.netlink.links import Address, Link
+from zerotier_multi.planner import make_plan
 
 OLD, NEW = frozenset({"198.51.100.1"}), frozenset({"198.51.100.7"})
 
@@ -84,6 +89,104 @@ def test_a_silent_path_restarts_less_and_less_often() -> None:
     waits = [b - a for a, b in zip([0.0, *moments], moments, strict=False)]
     assert waits[:5] == pytest.approx([DEAF, DEAF, 2 * DEAF, 4 * DEAF, 8 * DEAF], abs=0.2)
     assert max(waits) == pytest.approx(LONGEST, abs=0.2) and len(moments) < 15
+
+
+DAY, HOUR = 86400.0, 3600.0
+
+
+class Hub:
+    """An instance with a remote R2 that is silent from the beginning, and R3, which it carries unless that is cut too."""
+
+    def __init__(self) -> None:
+        self.recovery, self.now, self.moments = Recovery(), 0.0, list[float]()
+        self.addresses, self.silent = OLD, {1: Silence(0.0)}
+        self._index, self._drained = 5, False
+
+    def run(self, seconds: float, every: float = 60.0) -> int:
+        """Let time pass, with a look at least ``every`` so many seconds; how often the instance was restarted."""
+        before, until = len(self.moments), self.now + seconds
+        while self.now < until:
+            up = frozenset({1, 9} - self.silent.keys() if not self._drained else ())
+            seen = Situation("zt0", self._index, self.addresses, self.silent, up, {1: "R2", 9: "R3"})
+            found = self.recovery.work({"zt0p1": seen}, self.now, ("zt0p1",) if self._drained else ())
+            self._drained |= bool(found.drain)
+            if found.restart:
+                self.moments.append(self.now)
+                self._index, self._drained = self._index + 1, False
+            wake = self.recovery.wake or self.now + every
+            self.now = min(wake, self.now + every) if wake > self.now else self.now + 0.05
+        return len(self.moments) - before
+
+
+def test_an_instance_that_carries_others_is_left_alone_after_a_few_restarts_in_vain() -> None:
+    hub = Hub()
+    assert hub.run(DAY) == FEW < 15
+    assert hub.moments[-1] < 3 * LONGEST
+
+
+def test_an_instance_that_carries_nothing_goes_on_at_the_long_interval() -> None:
+    hub = Hub()
+    hub.silent = {1: Silence(0.0), 9: Silence(0.0)}
+    assert hub.run(HOUR) > HOUR / LONGEST
+    assert 11 <= hub.run(HOUR) <= 12
+
+
+def test_one_that_was_left_alone_tries_again_once_its_addresses_have_changed() -> None:
+    hub = Hub()
+    hub.run(HOUR)
+    hub.addresses = NEW
+    began = hub.now
+    assert hub.run(HOUR) == 1 + FEW and hub.moments[FEW] < began + ALONE + DRAIN
+
+
+def test_one_that_was_left_alone_tries_again_once_the_remote_is_heard() -> None:
+    hub = Hub()
+    hub.run(HOUR)
+    began = hub.now
+    assert hub.recovery.wake and hub.recovery.wake <= began + PAUSE
+    hub.silent = {1: Silence(0.0, heard_since=began)}
+    assert hub.run(HOUR) == FEW and hub.moments[FEW] < began + PAUSE + ALONE + DRAIN
+
+
+def test_one_that_was_left_alone_tries_again_after_its_path_has_been_up() -> None:
+    hub = Hub()
+    hub.run(HOUR)
+    hub.silent = {}
+    hub.run(GOOD / 2)
+    hub.silent = {1: Silence(hub.now)}
+    assert hub.run(HOUR) == FEW
+
+
+def test_a_remote_that_is_heard_between_its_own_restarts_is_not_heard_again() -> None:
+    hub = Hub()
+    hub.silent = {1: Silence(0.0, heard_since=0.0)}
+    hub.run(HOUR)
+    for _ in range(100):
+        hub.silent = {1: Silence(0.0)}
+        hub.run(NOTICED / 2, every=1.0)
+        hub.silent = {1: Silence(0.0, heard_since=hub.now)}
+        hub.run(LONGEST, every=1.0)
+    assert len(hub.moments) == FEW
+
+
+def test_one_that_was_left_alone_still_helps_another_remote_and_is_not_in_a_hurry_when_it_falls() -> None:
+    hub = Hub()
+    hub.run(HOUR)
+    fell = hub.now
+    hub.silent = {1: Silence(0.0), 9: Silence(fell)}
+    assert hub.run(DEAF - 0.1) == 0, "for one that it has given up, it has time"
+    assert hub.run(0.5) == 1
+    hub.silent = {1: Silence(0.0)}
+    assert hub.run(HOUR) == 0
+
+
+def test_a_process_of_somebody_else_and_a_remote_of_another_name_are_tried_for_again() -> None:
+    hub = Hub()
+    hub.run(HOUR)
+    hub._index += 100  # a commit has told it of other endpoints
+    assert hub.run(HOUR) == FEW
+    silent = {"zt0p1": Situation("zt0", hub._index, OLD, hub.silent, frozenset({9}), {1: "R9", 9: "R3"})}
+    assert hub.recovery.work(silent, hub.now, ()).drain == ("zt0p1",)
 
 
 def test_the_two_ends_of_a_path_do_not_go_at_the_same_time() -> None:
@@ -204,3 +307,29 @@ def test_addresses_of_tunnels_and_of_our_own_devices_are_not_the_underlay() -> N
     links = {name: Link(n, name, None, 1500, True, True) for n, name in enumerate(["lo", "eth0", "zt0", "zt0p1", "wg0", "dum0"])}
     addresses = [Address(n, f"192.0.2.{n}/24") for n in range(6)]
     assert underlay(links, addresses) == {"eth0": frozenset({"192.0.2.1"})}
+
+
+def test_what_is_known_of_instances_whose_engine_does_not_follow() -> None:
+    """The first path has never been up, so nobody may be there yet; over the third one somebody is heard all the same."""
+    text = EXAMPLE + "instance 2 source-interface eth1\ninstance 3 listen-address 198.51.100.1\n"
+    plan = make_plan(bundle(text), tuple(Cpu(n, n) for n in range(4)), "/usr/sbin/zerotier-one")
+    paths = [path.nexthop_id for path in plan.paths]
+    links = {"zt0p1": Link(11, "zt0p1", "tun", 1500, True, True)}
+    addresses = {"eth0": {"198.51.100.1", "198.51.100.2"}, "eth1": {"203.0.113.1"}}
+    silence = {paths[0]: Silence(100.0), paths[1]: Silence(100.0), paths[2]: Silence(100.0, 101.0)}
+    told = {"zt0p1": frozenset({"r2.example.org is 192.0.2.1"})}
+    found = situations([plan], links, addresses, silence, {paths[3]}, {paths[1]}, told)
+    assert {device: seen.addresses for device, seen in found.items()} == {
+        "zt0p1": {"198.51.100.1", "198.51.100.2", "203.0.113.1"},
+        "zt0p2": {"203.0.113.1"},
+        "zt0p3": {"198.51.100.1"},
+        "zt0p4": {"198.51.100.1", "198.51.100.2", "203.0.113.1"},
+    }
+    assert [seen.silent for seen in found.values()] == [
+        {paths[0]: Silence(100.0 + UNSEEN)}, {paths[1]: Silence(100.0)}, {paths[2]: Silence(100.0, 101.0)}, {}
+    ]  # fmt: skip
+    assert [seen.carrying for seen in found.values()] == [set(), set(), set(), {paths[3]}]
+    assert [seen.index for seen in found.values()] == [11, None, None, None]
+    assert [seen.told for seen in found.values()] == [told["zt0p1"], set(), set(), set()]
+    own = make_plan(bundle(text), tuple(Cpu(n, n) for n in range(4)), "/usr/sbin/ztnode")
+    assert situations([own], links, addresses, silence, set(), set(), told) == {}

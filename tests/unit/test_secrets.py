@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from zerotier_multi import homes
 from zerotier_multi.homes import RENEWED, keep_secrets, make_home, token_renewals
+from zerotier_multi.units import LOCK
 
 
 @pytest.fixture
@@ -45,6 +46,15 @@ def test_a_token_that_others_can_have_goes(home: Path, mode: int, user: int, why
     assert keep_secrets(home, running=True) == [] and token_renewals(home) == 1
 
 
+def test_a_token_that_is_opened_again_goes_again(home: Path) -> None:
+    """By the number an instance that runs is restarted, and so forgets the token that was taken away."""
+    token = home / "authtoken.secret"
+    for number in (1, 2, 3):
+        token.write_text("hush")
+        token.chmod(0o644)
+        assert len(keep_secrets(home, running=True)) == 1 and token_renewals(home) == number
+
+
 def test_a_token_goes_only_when_that_is_written_down(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Otherwise nothing would ask for the restart, and the process that runs would go on to accept it."""
     (home / "authtoken.secret").chmod(0o644)
@@ -63,7 +73,12 @@ def test_a_token_goes_only_when_that_is_written_down(home: Path, monkeypatch: py
 def test_an_identity_is_closed_and_stays(home: Path) -> None:
     secret = home / "identity.secret"
     secret.chmod(0o644)
+    os.chown(secret, 65534, 65534)
+    make_home(home)
+    assert secret.stat().st_uid == 65534, "what it was is to be told"
+    os.chown(secret, 0, 65534)
     (told,) = keep_secrets(home, running=True)
+    assert (secret.stat().st_uid, secret.stat().st_gid) == (0, 0)
     assert told.startswith(f"{secret} could be read by others (mode 0644), which is now corrected") and "hush" not in told
     assert secret.read_text() == "hush" and secret.stat().st_mode & 0o777 == 0o600
 
@@ -111,3 +126,22 @@ def test_the_commands_of_the_documentation_tell_no_token_to_who_lists_processes(
     told = (tmp_path / "arguments").read_text()
     assert (tmp_path / "read").read_text() == "X-ZT1-Auth: hush\n" * 4
     assert "hush" not in told and told.count("/member/") == 4 and "-H @-" in told
+
+
+def test_an_identity_that_a_refused_commit_has_made_stays(tmp_path: Path) -> None:
+    """Somebody may have been told it; the one before comes back where there was one."""
+    homes_of = [tmp_path / "new", tmp_path / "old"]
+    for home in homes_of:
+        make_home(home)
+    (homes_of[1] / "identity.secret").write_text("before")
+    before = [homes.HomeBefore(home) for home in homes_of]
+    for home, kept in zip(homes_of, before, strict=True):
+        (home / "identity.secret").write_text("made")
+        kept.restore()
+    assert [(home / "identity.secret").read_text() for home in homes_of] == ["made", "before"]
+
+
+def test_a_home_has_the_lock_that_its_unit_takes(tmp_path: Path) -> None:
+    make_home(tmp_path / "home")
+    lock = tmp_path / "home" / LOCK
+    assert lock.is_file() and lock.stat().st_mode & 0o777 == 0o600

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import itertools
 import json
 import subprocess
@@ -15,6 +16,7 @@ from tests.configuration import EXAMPLE, bundle
 from zerotier_multi import names
 from zerotier_multi.cpu import Cpu
 from zerotier_multi.netlink.messages import Message
+from zerotier_multi.netlink.sockets import KernelError
 from zerotier_multi.pathd.routing import uplinks
 from zerotier_multi.pathd.kernel.actions import Put, PutRoute, Remove, actions
 from zerotier_multi.pathd.kernel.notices import Neighbours, concerns_us
@@ -210,6 +212,47 @@ def test_a_device_of_ppp_needs_no_gateway() -> None:
     )
     want = wanted("instance 3 source-interface pppoe0", have, {("pppoe0", 4): None}, "zerotier-one")
     assert want.routes == {Route("0.0.0.0/0", 0, None, TABLE, 0, 7)}
+
+
+def test_a_configured_gateway_is_that_of_its_family() -> None:
+    have = box()
+    have.local |= SIX
+    want = wanted(WAN2 + "instance 3 gateway 2001:db8::254", have, {("eth1", 4): "203.0.113.254"})
+    assert {(r.prefix, r.via) for r in want.routes} == {("0.0.0.0/0", "203.0.113.254"), ("::/0", "2001:db8::254")}
+
+
+@pytest.mark.parametrize(
+    ("ppp", "routes", "lease", "known"),
+    [
+        (False, {4: "203.0.113.254", 6: "fe80::1"}, "203.0.113.7", {4: "203.0.113.254", 6: "fe80::1"}),
+        (False, {6: "fe80::1"}, "203.0.113.7", {4: "203.0.113.7", 6: "fe80::1"}),
+        (False, {}, None, {}),
+        (True, {}, None, {4: None, 6: None}),
+        (True, {}, "203.0.113.7", {4: None, 6: None}),
+        (True, {4: "203.0.113.254"}, None, {4: "203.0.113.254", 6: None}),
+    ],
+)
+def test_where_gateways_are_found(
+    monkeypatch: pytest.MonkeyPatch, ppp: bool, routes: dict[int, str], lease: str | None, known: dict[int, str | None]
+) -> None:
+    """In the kernel first, then in a lease: a DHCP client may leave its route to others. A family may not be there at all."""
+
+    class Asked:
+        def default_gateways(self, family: int, _index: int, _table: int) -> list[str]:
+            if family not in routes:
+                raise KernelError(errno.EAFNOSUPPORT, "no such family")
+            return [routes[family], "192.0.2.1"]
+
+    monkeypatch.setattr(uplinks, "router_of_lease", lambda device, index: lease if (device, index) == ("eth1", 3) else None)
+    have, gateways = box(), uplinks.Gateways()
+    have.links["eth1"] = replace(have.links["eth1"], point_to_point=ppp)
+    found = {("eth1", family): via for family, via in known.items()}
+    assert gateways.read(cast(Rtnl, Asked()), ["eth1"], have, 100.0) == found
+    routes.clear()
+    assert gateways.read(cast(Rtnl, Asked()), ["eth1"], have, 101.0) == found
+    gateways.stale = True
+    later = {("eth1", 4): None, ("eth1", 6): None} if ppp else {("eth1", 4): lease} if lease else {}
+    assert gateways.read(cast(Rtnl, Asked()), ["eth1"], have, 102.0) == later and not gateways.stale
 
 
 def test_an_uplink_in_a_vrf_has_its_routes_there() -> None:

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.configuration import SCHEMA
-from ztsh.changes import changed, changes_between
+from ztsh.changes import changed, changes_between, changes_from
 from ztsh.complete import help_text
 from ztsh.configuration import Config, read_config
 from ztsh.confmode import ConfMode
@@ -119,3 +119,16 @@ def test_any_text_is_read_or_refused(content: str) -> None:
     except SessionError:
         return
     assert read_config(render(config.tree, SCHEMA, config.comments), SCHEMA) == config
+
+
+@pytest.mark.parametrize("bad", [
+    {"gone": [["a", 1]], "added": [], "comments": []},
+    {"gone": [], "added": ["interfaces"], "comments": []},
+    {"gone": [], "added": [[["a"]]], "comments": []},
+    {"gone": [], "added": [], "comments": [["a", "text"]]},
+    {"gone": [], "added": []},
+])  # fmt: skip
+def test_what_is_no_change_is_not_taken_from_a_member(bad: dict) -> None:
+    """It comes through sudo, to root."""
+    with pytest.raises((ValueError, KeyError, TypeError)):
+        changes_from(bad)
