@@ -167,7 +167,7 @@ def test_a_queue_that_is_full_for_moments_takes_no_path_down(mute: Mute) -> None
     state.send = queue
     first = state.health._sent
     mute.wait(lambda: state.health._sent >= first + 60)
-    assert state.health.up and not state.health._falls
+    assert state.health.up and not state.health._flaps._falls
 
 
 # -- what is said

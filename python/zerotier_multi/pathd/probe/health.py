@@ -26,6 +26,20 @@ class _Open(NamedTuple):
 
 
 @dataclass(slots=True)
+class Flaps:
+    """Falls of a path, and until when they keep it out of use (monotonic seconds)."""
+
+    until: float = 0.0
+    _falls: tuple[float, ...] = ()
+
+    def fell(self, now: float) -> None:
+        """It falls."""
+        self._falls = (*(at for at in self._falls if at > now - FLAP_WINDOW), now)
+        extra = len(self._falls) - FREE_FALLS
+        self.until = now + min(FIRST_HOLD * 2.0 ** (extra - 1), LONGEST_HOLD) if extra > 0 else now
+
+
+@dataclass(slots=True)
 class Health:
     """One path. Times are seconds of one monotonic clock, ``interval`` too."""
 
@@ -35,8 +49,7 @@ class Health:
     since: float
     rtt: float | None = None
     _row: int = 0  # answers in a row
-    _falls: tuple[float, ...] = ()
-    _hold_until: float = 0.0
+    _flaps: Flaps = field(default_factory=Flaps)
     _sent: int = 0
     _open: deque[_Open] = field(default_factory=lambda: deque(maxlen=HISTORY))
     _vouched: float = -math.inf  # when the remote last reported that ours arrive
@@ -116,7 +129,7 @@ class Health:
             if self.up:
                 self._fall(now)
                 return True
-        if not self.up and self._row >= self.multiplier and now >= self._hold_until:
+        if not self.up and self._row >= self.multiplier and now >= self._flaps.until:
             self.up, self.since = True, now
             if self._counted_from is None:
                 self._counted_from = self._first_of_the_last_row()
@@ -134,9 +147,7 @@ class Health:
         return self._sent - under_way - ((row ^ (row + 1)).bit_length() - 1)
 
     def _fall(self, now: float) -> None:
-        self._falls = (*(at for at in self._falls if at > now - FLAP_WINDOW), now)
-        extra = len(self._falls) - FREE_FALLS
-        self._hold_until = now + min(FIRST_HOLD * 2.0 ** (extra - 1), LONGEST_HOLD) if extra > 0 else now
+        self._flaps.fell(now)
         self.up, self.since = False, now
 
     @property
@@ -153,7 +164,7 @@ class Health:
     def wake(self) -> float | None:
         """When :meth:`judge` may say something new without another answer."""
         if self.held:
-            return self._hold_until
+            return self._flaps.until
         return self.deadline if len(self._open) >= self.multiplier else None
 
     def loss(self) -> float | None:

@@ -23,7 +23,7 @@ from typing import NamedTuple
 from zerotier_multi.pathd.loop import Alarm
 from zerotier_multi.pathd.probe import wire
 from zerotier_multi.pathd.probe.delay import Delay
-from zerotier_multi.pathd.probe.health import Health, Peer
+from zerotier_multi.pathd.probe.health import Flaps, Health, Peer
 from zerotier_multi.pathd.probe.sockets import HOPS, attach, opened, received, sender, told_by_kernel
 from zerotier_multi.pathd.probe.trust import Trust
 from zerotier_multi.pathd.probe.width import LOSSY, Width
@@ -75,6 +75,8 @@ class _State:
     send: Callable[[bytes], None]
     good_ms: int  # for which what a probe tells is good
     drained: bool = False
+    refused: bool = False  # the remote says that it does not hear us over it
+    refusals: Flaps = field(default_factory=Flaps)  # that it began to say so, which it does as often as it likes
     seen_at: float = -math.inf  # when a probe of the remote last came over this path
     remote_use: int | None = None  # percent
     came_at: float = -math.inf  # when anything that looks like a probe of the remote's last came over this path
@@ -92,6 +94,7 @@ class _Verdict(NamedTuple):
 
     up: bool  # answers come
     refused: bool  # the remote refuses the path
+    held: bool  # it has done so too often
     outdone: bool  # it is narrow, and another one is not
     passes: int | None
 
@@ -219,8 +222,11 @@ class Prober:
             return PathState.WAITING
         if not state.health.up:
             return PathState.HELD if state.health.held else PathState.DOWN
-        if self._refused(state, time.monotonic()):
+        now = time.monotonic()
+        if self._refused(state, now):
             return PathState.REMOTE_DOWN
+        if state.refusals.until > now:
+            return PathState.HELD
         return PathState.NARROW if self._outdone(state) else PathState.UP
 
     def _outdone(self, state: _State) -> bool:
@@ -329,6 +335,7 @@ class Prober:
         moments += [at for s in self._states.values() if (at := s.health.wake) is not None]
         # A remote that refuses a path and then falls silent refuses nothing any more.
         moments += [self._peers[self._states[path].group].good_until for path, said in self._verdicts.items() if said.refused]
+        moments += [self._states[path].refusals.until for path, said in self._verdicts.items() if said.held]
         self._alarm.set(min(moments, default=None))
 
     def _work(self, now: float) -> None:
@@ -357,8 +364,12 @@ class Prober:
     def _compare(self, now: float) -> None:
         """Report when any verdict is another than last time."""
         self._compare_widths(now)
+        for state in self._states.values():
+            was, state.refused = state.refused, self._refused(state, now)
+            if state.refused and not was:
+                state.refusals.fell(now)
         verdicts = {
-            path: _Verdict(state.health.up, self._refused(state, now), self._outdone(state), self.passes(path))
+            path: _Verdict(state.health.up, state.refused, state.refusals.until > now, self._outdone(state), self.passes(path))
             for path, state in self._states.items()
         }
         if verdicts != self._verdicts:
