@@ -8,11 +8,13 @@ An instance that has a silent path is restarted as soon as that may help: at onc
 was started; soon where the remote's probes come while nothing comes back, because then it is this end that sends to where
 nobody is; else after a while, and the two ends not at the same time, because one that is just being restarted cannot be
 called. Then less and less often. One that still carries other paths is drained first, and those of a bundle go one after
-the other.
+the other. It is restarted a few times only, since whoever routes over it sees every one; then not before its addresses or
+what it was told of names change, the remote is heard again, or somebody else starts it anew.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
@@ -27,11 +29,12 @@ HEARD = 0.4  # seconds in which the remote is heard, but does not answer, before
 DEAF, PATIENT = 3.5, 8.0  # the same where it is not heard, for one router of the two and for the other
 LONGER = 2.0  # so many times as long as that, heard or not, lies between two more
 LONGEST = 300.0  # seconds between two
+FEW = 5  # restarts for a path that brought nothing, after which an instance that carries others is left alone
 LISTEN = 0.2  # seconds between two looks whether the remote of a silent path is heard
 UNSEEN = 30.0  # seconds more before the first one for a path that has never been up: its remote may not be there yet
-PAUSE = 2.0  # seconds between two restarts because of addresses
+PAUSE = 2.0  # seconds between two restarts because of addresses; also between two looks whether one given up is heard
 GOOD = 10.0  # seconds without a silent path after which the next one is a first one again
-NOTICED = 40.0  # seconds after which an engine has seen a change of addresses by itself
+NOTICED = 40.0  # seconds after which an engine has seen a change of addresses by itself; and has come back from a restart
 DRAIN = 0.7  # seconds that a drained instance is waited for
 ALONE = 10.0  # seconds that one waits which carries the only path to another remote, perhaps while its like is restarted there
 STEP = 0.05  # seconds between two looks whether it is empty
@@ -65,6 +68,15 @@ class Orders:
 
 
 @dataclass
+class _Tried:
+    """What was done for a path since it was up last."""
+
+    remote: str | None  # another one may get the number of its path
+    restarts: int = 0  # in vain, since anything has changed
+    deaf_since: float | None = None  # when the remote was no longer heard; None while it is
+
+
+@dataclass
 class _Record:
     index: int | None
     known: frozenset[str]  # facts that its process is taken to know
@@ -73,6 +85,9 @@ class _Record:
     restarted_at: float
     tries: int = 0  # restarts without a change of addresses, in a row
     good_since: float | None = None
+    tried: dict[int, _Tried] = field(default_factory=dict)  # by silent path
+    carried_at: float = -math.inf  # when it was last seen to carry anything
+    ordered: bool = False  # the next process will be of our restart
 
 
 @dataclass
@@ -123,6 +138,8 @@ class Recovery:
             record = self._look(device, seen, now)
             due, cause = self._due(record, seen, now)
             if due is None:
+                if seen.index is not None and seen.addresses and _deaf(seen):  # given up, but the remote may be heard again
+                    moments.append(now + PAUSE)
                 continue
             if due > now:
                 moments.append(min(due, now + LISTEN) if _deaf(seen) else due)
@@ -147,8 +164,13 @@ class Recovery:
         if seen.index is not None and seen.index != record.index:
             # Another process, whoever has started it.
             record.index, record.known = seen.index, seen.facts
+            if not record.ordered:
+                record.tried.clear()
+            record.ordered = False
         if seen.facts != record.current:
             record.current, record.changed_at = seen.facts, now
+            record.tried.clear()
+        _listen(record, seen, now)
         if seen.silent:
             record.good_since = None
         elif record.good_since is None:
@@ -168,6 +190,13 @@ class Recovery:
         if seen.facts != record.known:
             return record.restarted_at + PAUSE, _changes(record.known, seen.facts)
         moments = {path: _moment(silence, record) for path, silence in seen.silent.items()}
+        for path in [path for path in moments if record.tried[path].restarts >= FEW]:
+            if seen.carrying:
+                del moments[path]
+            else:
+                moments[path] = max(moments[path], record.carried_at + LONGEST)
+        if not moments:
+            return None, ""
         path = min(moments, key=lambda path: moments[path])
         heard = "is heard but does not answer" if seen.silent[path].heard_since is not None else "does not answer"
         return moments[path], f"{seen.names.get(path, 'the remote')} {heard}"
@@ -176,7 +205,9 @@ class Recovery:
     def _restarted(record: _Record, seen: Situation, now: float) -> None:
         if seen.facts == record.known:
             record.tries += 1
-        record.known, record.restarted_at = seen.facts, now
+            for path in seen.silent:
+                record.tried[path].restarts += 1
+        record.known, record.restarted_at, record.ordered = seen.facts, now, True
 
     def _turn(
         self, bundle: str, turn: _Turn, seen: Situation | None, now: float, empty: Collection[str],
@@ -206,6 +237,25 @@ def _spared(device: str, seen: Situation, situations: Mapping[str, Situation]) -
         return True
     elsewhere = {s.names.get(path) for s in others for path in s.carrying}
     return {seen.names.get(path) for path in seen.carrying} <= elsewhere
+
+
+def _listen(record: _Record, seen: Situation, now: float) -> None:
+    """Note which silent paths are heard, and forget what was tried for those that are up or are heard again.
+
+    The silence of a remote that is only being restarted is shorter than what counts as one.
+    """
+    if seen.carrying:
+        record.carried_at = now
+    for path in [p for p, tried in record.tried.items() if p in seen.carrying or seen.names.get(p) != tried.remote]:
+        del record.tried[path]
+    for path, silence in seen.silent.items():
+        tried = record.tried.setdefault(path, _Tried(seen.names.get(path)))
+        if silence.heard_since is None:
+            tried.deaf_since = now if tried.deaf_since is None else tried.deaf_since
+        elif tried.deaf_since is not None:
+            if now - tried.deaf_since >= NOTICED:
+                tried.restarts = 0
+            tried.deaf_since = None
 
 
 def _deaf(seen: Situation) -> bool:
