@@ -12,6 +12,7 @@ from zerotier_multi.cpu import Cpu
 from zerotier_multi.pathd.tell.chronicle import Chronicle
 from zerotier_multi.pathd.tell.events import INFO, NOTICE, WARNING, Event, Seen, events, hang, path_cause, recovery, revival
 from zerotier_multi.pathd.instances.healing import cause
+from zerotier_multi.plan import Plan
 from zerotier_multi.planner import make_plan
 
 PLAN = make_plan(bundle(EXAMPLE), tuple(Cpu(n, n) for n in range(4)), "/usr/sbin/ztnode")
@@ -181,6 +182,137 @@ def test_what_a_plan_no_longer_has_goes_without_a_word() -> None:
     assert list(events([replace(PLAN, paths=(), instances=())], seen(), Seen())) == []
 
 
+# -- remotes
+
+THREE = make_plan(
+    bundle(
+        EXAMPLE.replace("instances 4", "instances 2").replace("/28", "/26")
+        + "transit prefix fd00:14::/56\ntransit subnet-length 28\ntransit subnet-length 64\n"
+        + "remote R2 site 2\nremote R3 site 3\nremote R3 prefix 10.0.55.3/32"
+    ),
+    tuple(Cpu(n, n) for n in range(4)),
+    "/usr/sbin/ztnode",
+)
+
+
+def paths_of(plan: Plan, remote: str) -> list[int]:
+    return [path.nexthop_id for path in plan.paths if path.remote == remote]
+
+
+class Sites:
+    """A chronicle of R2 and R3, over two instances and two families each."""
+
+    def __init__(self, **memory: str) -> None:
+        self.heard: list[Event] = []
+        self.time = 1000.0
+        self._made = Chronicle([self.heard.append], lambda: self.time)
+        self._memory = self._states(THREE, **memory) if memory else {}
+
+    @staticmethod
+    def _states(plan: Plan, **words: str) -> dict[int, str]:
+        """Each remote's words in the order of its paths, the last one for all that follow; "" is none."""
+        found = {}
+        for remote, text in words.items():
+            given = text.split(", ")
+            for number, path in enumerate(paths_of(plan, remote)):
+                found[path] = given[min(number, len(given) - 1)]
+        return found
+
+    def look(self, plan: Plan = THREE, after: float = 1.0, **words: str) -> list[Event]:
+        """Events of remotes and bundles of a look; remotes that are not named are up."""
+        self.heard.clear()
+        self.time += after
+        remotes = dict.fromkeys(path.remote for path in plan.paths)
+        states = self._states(plan, **{remote: words.get(remote, "up") for remote in remotes})
+        self._made.look([plan], Seen(states, {}), self._memory)
+        return [event for event in self.heard if not event.kind.startswith("path")]
+
+
+def kinds(found: list[Event]) -> list[str]:
+    return [event.kind for event in found]
+
+
+def test_a_site_is_gone_once_its_last_path_of_either_family_is_and_not_before() -> None:
+    sites = Sites()
+    assert len({path.family for path in THREE.paths}) == 2 and len(paths_of(THREE, "R3")) == 4
+    assert sites.look() == []
+    assert kinds(sites.look(R3="down, down, down, up")) == ["bundle-degraded"]
+    (down,) = sites.look(R3="down")
+    assert down.fields() == {
+        "ZEROTIER_EVENT": "remote-down", "ZEROTIER_BUNDLE": "zt0", "ZEROTIER_REMOTE": "R3",
+        "ZEROTIER_FROM": "up", "ZEROTIER_TO": "down", "ZEROTIER_CAUSE": "0 of 4 paths are up: no answer to 3 probes",
+    }  # fmt: skip
+    assert down.message == "remote R3 of zt0: up -> down: 0 of 4 paths are up: no answer to 3 probes" and down.priority == WARNING
+    assert sites.look(R3="down", after=700.0) == [] == sites.look(R3="held down", after=40.0)
+    (up,) = sites.look(R3="up, down, held down, down", after=14.0)
+    assert up.fields() == {
+        "ZEROTIER_EVENT": "remote-up", "ZEROTIER_BUNDLE": "zt0", "ZEROTIER_REMOTE": "R3",
+        "ZEROTIER_FROM": "down", "ZEROTIER_TO": "up", "ZEROTIER_CAUSE": "1 of 4 paths are up, after 754 s",
+    }  # fmt: skip
+    assert up.priority == NOTICE
+    assert kinds(sites.look()) == ["bundle-up"]
+
+
+def test_paths_that_fall_together_tell_the_site_before_the_bundle_and_each_cause_once() -> None:
+    sites = Sites()
+    sites.look()
+    found = sites.look(R2="no device, down", R3="down, remote down, down, down")
+    assert kinds(found) == ["remote-down", "remote-down", "bundle-down"]
+    assert [e.cause for e in found[:2]] == [
+        "0 of 4 paths are up: the device is gone; no answer to 3 probes",
+        "0 of 4 paths are up: no answer to 3 probes; the remote does not hear us over it",
+    ]
+    assert [e.cause for e in sites.look(R3="up, down", R2="down")] == ["1 of 4 paths are up, after 1 s", "1 of 8 paths are up"]
+
+
+def test_a_site_without_traffic_for_a_restart_on_purpose_is_no_warning() -> None:
+    sites = Sites()
+    sites.look()
+    down = sites.look(R2="drained")[0]
+    assert (down.kind, down.priority, down.cause) == ("remote-down", NOTICE, "0 of 4 paths are up: drained for a restart")
+    sites = Sites()
+    sites.look()
+    assert sites.look(R2="drained, down")[0].priority == WARNING
+
+
+def test_a_site_that_was_never_up_is_not_gone() -> None:
+    """One in a bundle that is new, and one that a commit adds to a bundle."""
+    sites = Sites()
+    for word in ("no device", "waiting", "down", "held down"):
+        assert sites.look(R3=word) == []
+    sites = Sites()
+    other = replace(THREE, paths=tuple(path for path in THREE.paths if path.remote == "R2"))
+    assert sites.look(other) == [] == sites.look(R3="waiting") == sites.look(R3="down") == sites.look(R3="up, down")
+    assert kinds(sites.look(R3="down")) == ["remote-down", "bundle-degraded"], "now it was"
+
+
+def test_a_site_that_gets_the_numbers_of_another_one_is_not_gone() -> None:
+    sites = Sites()
+    sites.look()
+    renamed = replace(THREE, paths=tuple(replace(p, remote="R9") if p.remote == "R3" else p for p in THREE.paths))
+    assert kinds(sites.look(renamed, R9="down")) == ["bundle-degraded"]
+    sites.look(R3="down")
+    (up, _bundle) = sites.look()
+    assert (up.kind, up.cause) == ("remote-up", "4 of 4 paths are up"), "it was not seen going"
+
+
+def test_a_site_whose_last_path_up_is_no_longer_configured_is_gone() -> None:
+    sites = Sites()
+    sites.look(R3="up, down")
+    fewer = replace(THREE, paths=tuple(path for path in THREE.paths if path.nexthop_id != paths_of(THREE, "R3")[0]))
+    (down,) = sites.look(fewer, R3="down")
+    assert (down.kind, down.cause, down.priority) == ("remote-down", "0 of 3 paths are up", WARNING)
+    assert sites.look(replace(THREE, paths=())) == []
+
+
+def test_a_daemon_started_anew_tells_of_sites_only_what_has_changed() -> None:
+    sites = Sites(R2="up", R3="down")
+    assert sites.look(R3="down") == []
+    assert [(e.kind, e.cause) for e in sites.look()][0] == ("remote-up", "4 of 4 paths are up")
+    sites = Sites(R2="up", R3="up")
+    assert kinds(sites.look(R3="no device")) == ["remote-down", "bundle-degraded"]
+
+
 # -- over the daemon's life
 
 
@@ -208,8 +340,8 @@ def test_paths_that_are_new_in_the_configuration_make_no_bundle_degraded(word: s
     assert look(seen("up", "up", word, word)) == [] == look(seen("up", "up", word, word))
     # What was there before is judged as ever, and so is a prefix.
     assert look(seen("up", "down", word, word)) == ["path-down", "bundle-degraded"]
-    assert look(seen("down", "down", word, word)) == ["path-down", "bundle-down"]
-    assert look(seen("up", "up", word, word)) == ["path-up", "path-up", "bundle-up"]
+    assert look(seen("down", "down", word, word)) == ["path-down", "remote-down", "bundle-down"]
+    assert look(seen("up", "up", word, word)) == ["path-up", "path-up", "remote-up", "bundle-up"]
     elsewhere = replace(seen("up", "up", word, word), unrouted={"zt0": {"10.0.55.2/32": "so it is"}})
     assert look(elsewhere) == ["bundle-degraded"] and look(seen("up", "up", word, word)) == ["bundle-up"]
     # One that has been up once is as the others.
@@ -261,7 +393,7 @@ def test_the_first_look_ever_is_no_event() -> None:
     made.look([PLAN], seen(*["no device"] * 4, **dict.fromkeys(DEVICES, 0)), {})
     assert heard == []
     made.look([PLAN], seen(), {})
-    assert [e.kind for e in heard] == ["device-appeared"] * 4 + ["path-up"] * 4 + ["bundle-up"]
+    assert [e.kind for e in heard] == ["device-appeared"] * 4 + ["path-up"] * 4 + ["remote-up", "bundle-up"]
 
 
 def test_changes_are_counted_and_forgotten_with_their_path() -> None:

@@ -103,6 +103,14 @@ def test_one_at_a_time_in_order_of_names_and_events(box: Callable[..., Box]) -> 
     assert not made.loop.watched
 
 
+@pytest.mark.parametrize("kind", ["path-up", "path-down", "remote-up", "remote-down", "bundle-degraded", "network-state"])
+def test_what_comes_and_goes_starts_the_scripts(box: Callable[..., Box], kind: str) -> None:
+    made = box("a")
+    made.hooks.tell(event(1, kind))
+    assert made.started == [("a", "cause 1")]
+    made.end()
+
+
 def test_other_events_start_nothing(box: Callable[..., Box]) -> None:
     made = box("a")
     for kind in ("path-state", "device-gone", "instance-revived"):

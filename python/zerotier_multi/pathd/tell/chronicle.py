@@ -7,21 +7,21 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 
-from zerotier_multi.pathd.tell.events import STARTS, Event, Seen, events, fresh, path_cause, remembered
+from zerotier_multi.pathd.tell.events import STARTS, Event, Seen, events, fresh, gone, path_cause, remembered
+from zerotier_multi.pathd.tell.since import since_boot
 from zerotier_multi.plan import Plan
 from zerotier_multi.states import PathState
 
 
 class Chronicle:
-    """Compares each look with the one before it."""
+    """Compares each look with the one before it; ``clock`` says how long a remote was gone."""
 
-    def __init__(self, listeners: Sequence[Callable[[Event], None]]) -> None:
-        self._listeners = listeners
+    def __init__(self, listeners: Sequence[Callable[[Event], None]], clock: Callable[[], float] = since_boot) -> None:
+        self._listeners, self._clock = listeners, clock
         self._seen: Seen | None = None
         self._changes: Counter[int] = Counter()
         self._falls: Counter[int] = Counter()
         self._causes: dict[int, str] = {}
-        self._remotes: dict[int, tuple[str, str]] = {}  # bundle and remote of each path: another one may get its number
         self._revivals: Counter[tuple[str, int]] = Counter()
 
     def look(
@@ -45,16 +45,16 @@ class Chronicle:
             # A path that has been out of use since before the daemon was started has a cause too.
             if changed or another or (path not in self._causes and word != PathState.UP):
                 self._causes[path] = path_cause(plan, entry, before if changed else Seen(), now)
-        for gone in self._changes.keys() - now.states.keys():
-            del self._changes[gone], self._falls[gone]
-            self._causes.pop(gone, None)
+        for lost in self._changes.keys() - now.states.keys():
+            del self._changes[lost], self._falls[lost]
+            self._causes.pop(lost, None)
         remotes = {path.nexthop_id: (plan.bundle, path.remote) for plan in plans for path in plan.paths}
-        same = {path for path, remote in remotes.items() if self._remotes.get(path) == remote}
-        self._remotes = remotes
+        same = {path for path, remote in remotes.items() if before.remotes.get(path) == remote}
         before = replace(before, passes={path: size for path, size in before.passes.items() if path in same})
         # A path is narrow until full packets come, also while its device or its MTU is a new one.
         lasting = {path: size for path, size in before.passes.items() if path not in now.wide}
-        now = replace(now, passes={**lasting, **now.passes}, fresh=fresh(before, now))
+        now = replace(now, passes={**lasting, **now.passes}, fresh=fresh(before, now), remotes=remotes, at=self._clock())
+        now = replace(now, gone=gone(plans, before, now))
         self._seen = now
         for event in events(plans, before, now):
             self.tell(event)

@@ -5,7 +5,7 @@ An event is told in a sentence and in fields, which are the same in the journal 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Set
+from collections.abc import Collection, Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass, field
 
 from zerotier_multi import membership, names
@@ -23,6 +23,8 @@ STARTS = frozenset({REVIVED, KILLED, RESTARTED})  # after which an instance star
 BUSY, BLOCKED = "instance-busy", "instance-blocked"
 
 REPAIRED, CONTESTED = "repaired", "contested"
+
+Remote = tuple[str, str]  # bundle and name
 
 
 @dataclass(frozen=True)
@@ -74,6 +76,9 @@ class Seen:
     passes: Mapping[int, int] = field(default_factory=dict)  # largest packet of a path that loses full ones, bytes; 0: none
     wide: frozenset[int] = frozenset()  # paths over which full packets have come lately
     fresh: frozenset[int] = frozenset()  # paths that were added to a bundle and have not been up since
+    remotes: Mapping[int, Remote] = field(default_factory=dict)  # of each path: another one may get its number
+    gone: Mapping[Remote, float] = field(default_factory=dict)  # remotes that no path carries any more, and since when
+    at: float = 0.0  # seconds of the clock that ``gone`` is of
 
 
 def remembered(plans: Iterable[Plan], states: Mapping[int, str], now: Seen, unrouted: Mapping[str, Mapping[str, str]]) -> Seen:
@@ -99,20 +104,47 @@ def fresh(before: Seen, after: Seen) -> frozenset[int]:
     )  # fmt: skip
 
 
-def events(plans: Iterable[Plan], before: Seen, after: Seen) -> Iterator[Event]:
-    """What has happened between two looks: devices first, then the paths over them, then their bundles.
+def carried(plans: Iterable[Plan], seen: Seen) -> dict[Remote, bool]:
+    """Whether some path carries traffic to a remote; without those that have only paths which count for no bundle yet."""
+    remotes = {path.nexthop_id: (plan.bundle, path.remote) for plan in plans for path in plan.paths} | dict(seen.remotes)
+    found: dict[Remote, bool] = {}
+    for path, word in seen.states.items():
+        if path in remotes and path not in seen.fresh:
+            found[remotes[path]] = found.get(remotes[path], False) or word == PathState.UP
+    return found
+
+
+def gone(plans: Iterable[Plan], before: Seen, after: Seen) -> dict[Remote, float]:
+    """Remotes that no path carries any more at the later look, and since when; not those that none has carried before."""
+    was, now = (carried(plans, seen) for seen in (before, after))
+    return {
+        remote: before.gone.get(remote, after.at)
+        for remote, up in now.items()
+        if not up and (remote in before.gone or was.get(remote))
+    }
+
+
+def events(plans: Collection[Plan], before: Seen, after: Seen) -> Iterator[Event]:
+    """What has happened between two looks: devices first, then the paths over them, then their remotes and bundles.
 
     What is seen for the first time is no event.
     """
+    was_carried, is_carried = (carried(plans, seen) for seen in (before, after))
     for plan in plans:
         for instance in plan.instances:
             yield from _device_event(plan, instance, before, after)
             yield from _member_event(plan, instance, before, after)
+        to: dict[str, list[PathPlan]] = {}
         for path in plan.paths:
+            to.setdefault(path.remote, []).append(path)
             was = before.states.get(path.nexthop_id)
             if was is not None and was != after.states[path.nexthop_id]:
                 yield _path_event(plan, path, before, after)
             yield from _width_event(plan, path, before, after)
+        for remote, paths in to.items():
+            was_up, is_up = (found.get((plan.bundle, remote)) for found in (was_carried, is_carried))
+            if was_up is not None and is_up is not None and was_up != is_up:
+                yield _remote_event(plan, remote, paths, before, after)
         yield from _bundle_event(plan.bundle, before, after)
 
 
@@ -200,6 +232,27 @@ def _why_down(plan: Plan, was: str | None, made_anew: bool) -> str:
     if was is None:
         return "no answer to its probes"
     return "no answer to its probes yet" if not PathState(was).probed else f"no answer to {plan.health.multiplier} probes"
+
+
+# -- remotes
+
+
+def _remote_event(plan: Plan, remote: str, paths: Iterable[PathPlan], before: Seen, after: Seen) -> Event:
+    """The first of its paths carries traffic, or none does any more."""
+    words = [after.states[path.nexthop_id] for path in paths]
+    cause = f"{words.count(PathState.UP)} of {len(words)} paths are up"
+    if PathState.UP in words:
+        kind, priority, was, now = "remote-up", NOTICE, BundleState.DOWN, BundleState.UP
+        since = before.gone.get((plan.bundle, remote))
+        cause += "" if since is None else f", after {after.at - since:.0f} s"
+    else:
+        fell = [path for path in paths if before.states.get(path.nexthop_id) == PathState.UP]
+        drained = fell and all(after.states[path.nexthop_id] == PathState.DRAINED for path in fell)
+        kind, priority, was, now = "remote-down", NOTICE if drained else WARNING, BundleState.UP, BundleState.DOWN
+        why = dict.fromkeys(path_cause(plan, path, before, after) for path in fell)
+        cause += f": {'; '.join(why)}" if why else ""
+    message = f"remote {remote} of {plan.bundle}: {was} -> {now}: {cause}"
+    return Event(kind, priority, message, plan.bundle, cause, was, now, remote)
 
 
 # -- devices and instances

@@ -1,4 +1,4 @@
-"""Scripts of the user that are started when paths and bundles go up and down, one after the other.
+"""Scripts of the user that are started when paths, remotes and bundles go up and down, one after the other.
 
 Nothing here waits: a script's end wakes the loop, and then the next one is started.
 """
@@ -27,7 +27,9 @@ IDENTIFIER = "zerotier-hook"
 
 # A path that comes back passes through several words within a second. Those between down and up are for the journal:
 # their number would push out of the queue what a script is there for.
-_KINDS = frozenset({"path-up", "path-down", "bundle-up", "bundle-degraded", "bundle-down", "network-state"})
+_KINDS = frozenset(
+    {"path-up", "path-down", "remote-up", "remote-down", "bundle-up", "bundle-degraded", "bundle-down", "network-state"}
+)
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")  # not what editors and package tools leave beside a file
 
 
