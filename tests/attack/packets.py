@@ -79,6 +79,12 @@ def neighbour_advertisement(source: str, target: str, claimed: str, claimed_mac:
     return icmp(source, target, head + ip_address(claimed).packed + b"\x02\x01" + mac(claimed_mac), 255)
 
 
+def neighbour_solicitation(source: str, target: str, asked: str, source_mac: str) -> bytes:
+    """A question for the link-layer address of ``asked``, with the one's who asks."""
+    body = b"\x87\0\0\0" + bytes(4) + ip_address(asked).packed + b"\x01\x01" + mac(source_mac)
+    return icmp(source, target, body, hops=255)
+
+
 def arp(operation: int, sender_mac: str, sender: str, target_mac: str, target: str) -> bytes:
     """An ARP request (1) or answer (2)."""
     ends = mac(sender_mac) + ip_address(sender).packed + mac(target_mac) + ip_address(target).packed

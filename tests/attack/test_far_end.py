@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from ipaddress import ip_address
 
@@ -171,6 +172,32 @@ def test_nobody_teaches_us_neighbours_or_routes(trio: list[Router], attack: Atta
     for _ in range(attack.either(5, 500)):
         send(third, [frame for frame in frames if frame[1][6:12] == packets.mac(bad)])
         send(second, [frame for frame in frames if frame[1][6:12] != packets.mac(bad)])
+
+
+def test_nobody_fills_the_tables_of_neighbours(trio: list[Router]) -> None:
+    """They are those of all devices: full, they leave no room for hosts of the LANs."""
+    first, _second, third = trio
+    ours, bad = hardware(first, DEVICE), hardware(third, DEVICE)
+    many, frames = 1000, []
+    for n in range(many):
+        asked = packets.arp(1, bad, f"172.20.{n >> 8}.{n & 255}", "00:00:00:00:00:00", transit(first))
+        frames.append((DEVICE, packets.frame(ours, bad, packets.ARP, asked)))
+        for prefix in ("2001:db8:bad::", "fe80::bad:"):
+            asked = packets.neighbour_solicitation(f"{prefix}{n + 1:x}", transit(first, 6), transit(first, 6), bad)
+            frames.append((DEVICE, packets.frame(ours, bad, packets.ETHERTYPE[6], asked)))
+    began = time.monotonic()
+    send(third, frames)
+    reach(first, loopback(first), loopback(third))
+    seconds = time.monotonic() - began
+    for family, most in (("-4", 20), ("-6", 120 + 10 * seconds)):
+        found = first.json(["ip", "-j", family, "neighbour", "show", "dev", DEVICE])
+        assert len(found) <= most, f"{len(found)} neighbours after {seconds:.1f} s"
+    # Who asks as one of the link is answered, also now.
+    own = hardware(third, DEVICE)
+    question = packets.frame(
+        packets.BROADCAST, own, packets.ARP, packets.arp(1, own, transit(third), "00:00:00:00:00:00", transit(first))
+    )
+    assert answered(third, DEVICE, [question], transit(first)) == [transit(first)]
 
 
 def test_no_answer_for_addresses_that_are_not_of_the_link(trio: list[Router]) -> None:

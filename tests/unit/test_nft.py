@@ -8,11 +8,13 @@ import subprocess
 import threading
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 from tests.unit.test_mss import devices, plan
 from tests.unit.test_spoofed import DEVICES, HUB, LOCAL, plans_of
-from zerotier_multi.pathd.nftables import mss, spoofed, table as nft
+from tests.unit.op_box import PLAN
+from zerotier_multi.pathd.nftables import mss, solicited, spoofed, table as nft
 from zerotier_multi.pathd.nftables.table import LOOK, Table
 
 NAMESPACE = f"nft-{os.getpid()}"
@@ -132,3 +134,12 @@ def test_what_nft_refuses_is_told_and_tried_again(table: Table) -> None:
     problems, _ = table.hold("table inet zerotier_multi { nonsense }", 0.0)
     assert len(problems) == 1 and problems[0].startswith("the MSS of forwarded TCP connections is not adjusted, ")
     assert table.hold(WANTED, 1.0) == ([], []) and run("list", "ruleset").count("maxseg") == 4
+
+
+def test_solicitations_are_limited_where_a_bundle_runs(table: Table) -> None:
+    disabled = replace(PLAN, bundle="zt1", instances=())
+    assert solicited.chains([]) == solicited.chains([disabled]) == ""
+    wanted = solicited.chains([PLAN, disabled, replace(PLAN, bundle="zt2")])
+    assert wanted.count("drop") == 2 and '"zt0p*"' in wanted and '"zt2p*"' in wanted
+    assert table.hold(nft.script(wanted), 0.0) == ([], [])
+    assert table.hold(nft.script(wanted), LOOK + 1.0) == ([], []), "it reads back as it was"

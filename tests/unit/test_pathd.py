@@ -307,6 +307,13 @@ def test_rp_filter_is_loosened_only_where_the_router_has_it() -> None:
     assert member_sysctls("zt0p1", "1")["net/ipv4/conf/zt0p1/rp_filter"] == "2"
 
 
+def test_who_has_an_address_of_another_subnet_is_not_answered_where_all_are_ours() -> None:
+    for lines, value in (("", "1"), ("controller-free", "2")):
+        plan = make_plan(bundle(EXAMPLE + lines), tuple(Cpu(n, n) for n in range(4)), "x")
+        want, _todo = step(KernelState(links=all_taps()), plans=(plan,))
+        assert want.sysctls["net/ipv4/conf/zt0p1/arp_ignore"] == value
+
+
 def test_a_member_has_a_link_local_address_unless_it_is_the_port_of_a_bridge() -> None:
     mode = "net/ipv6/conf/zt0p1/addr_gen_mode"
     assert member_sysctls("zt0p1", "0")[mode] == "0" and mode not in member_sysctls("zt0p1", "0", bridged=True)

@@ -15,7 +15,7 @@ from zerotier_multi.netlink.state import KernelState
 from zerotier_multi.pathd.kernel.actions import Action, actions
 from zerotier_multi.pathd.kernel.desired import Desired, Share, desired_state, group_id, ready
 from zerotier_multi.pathd.kernel.sysctls import mute_notes, router_wide
-from zerotier_multi.pathd.nftables import forwarding, mirror, mss, spoofed, table, unsealed
+from zerotier_multi.pathd.nftables import forwarding, mirror, mss, solicited, spoofed, table, unsealed
 from zerotier_multi.pathd.probe.prober import Target
 from zerotier_multi.pathd.probe.targets import targets
 from zerotier_multi.pathd.routing import full_tunnel, own_networks, uplinks
@@ -162,6 +162,7 @@ def decide(seen: Inputs) -> Decision:
             mss.chains(plans, want.devices),
             spoofed.chains(plans, have.local, have.links.values()),
             forwarding.chains(plans),
+            solicited.chains(plans),
             unsealed.chains(plans),
         ),
         mirror.table(plans, have.links),

@@ -72,8 +72,11 @@ class Share:
 _EQUAL = Share({})
 
 
-def member_sysctls(device: str, rp_filter_all: str, bridged: bool = False) -> dict[str, str]:
+def member_sysctls(device: str, rp_filter_all: str, bridged: bool = False, closed: bool = False) -> dict[str, str]:
     """Settings of a TAP: it answers only for itself and takes what asymmetric ECMP brings back.
+
+    ``closed``: only routers with these settings are there, which ask by an address of the subnet (``arp_announce``). The
+    sender of a request that is answered gets an entry in a table that all devices share, so nobody else is answered.
 
     The kernel applies the stricter of ``all`` and the device's ``rp_filter``, so where ``all`` is on, loose
     mode (2) is the only way out. VyOS gives new devices no link-local address (``addr_gen_mode`` 1 by default,
@@ -82,7 +85,7 @@ def member_sysctls(device: str, rp_filter_all: str, bridged: bool = False) -> di
     """
     return {
         **({} if bridged else {f"net/ipv6/conf/{device}/addr_gen_mode": "0"}),
-        f"net/ipv4/conf/{device}/arp_ignore": "1",
+        f"net/ipv4/conf/{device}/arp_ignore": "2" if closed else "1",
         f"net/ipv4/conf/{device}/arp_announce": "2",
         f"net/ipv4/conf/{device}/rp_filter": "2" if rp_filter_all != "0" else "0",
         f"net/ipv6/conf/{device}/accept_ra": "0",
@@ -156,7 +159,8 @@ def _bundle(want: Desired, plan: Plan, observed: KernelState, rp_filter_all: str
             device, True, _mtu(plan, network, link), _bridge(want, plan, network, observed) or vrf[0]
         )
         want.addresses |= {Address(link.index, a) for a in (*transit, *network.addresses)}
-        want.sysctls |= member_sysctls(device, rp_filter_all, bridged=network.bridge is not None)
+        bridged = network.bridge is not None
+        want.sysctls |= member_sysctls(device, rp_filter_all, bridged, plan.controller_free)
         if network.allow_managed:
             want.managed.add(link.index)
     for path in plan.paths:

@@ -1,7 +1,7 @@
 """A table of nftables that is ours: kept as it is wanted, whatever others do to it.
 
-There are two: what stands in that of all packets is said by :mod:`mss`, :mod:`spoofed`, :mod:`unsealed` and :mod:`forwarding`, in that
-of devices by :mod:`mirror`.
+There are two: what stands in that of all packets is said by :mod:`mss`, :mod:`spoofed`, :mod:`solicited`, :mod:`unsealed` and
+:mod:`forwarding`, in that of devices by :mod:`mirror`.
 """
 
 from __future__ import annotations

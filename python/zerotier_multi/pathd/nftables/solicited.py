@@ -1,0 +1,25 @@
+"""Limits what makes the kernel note a neighbour on a member device: a chain in our table of nftables; pure.
+
+A solicitation of a neighbour or a router makes an entry of its source, whatever address that is, in a table that all devices
+share (net.ipv6.neigh.default.gc_thresh3: 1,024 by default, 8,192 on VyOS). A remote that sends many from made-up addresses
+would fill it, and then the router finds no host of its LANs any more. Of ARP the kernel's ``arp_ignore`` takes care.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from zerotier_multi.pathd.nftables.mss import device_patterns
+from zerotier_multi.plan import Plan
+
+_KINDS = "icmpv6 type { nd-router-solicit, nd-neighbor-solicit }"
+_LIMIT = "limit rate over 10/second burst 100 packets"  # entries younger than 5 s cannot be pushed out of the table
+
+
+def chains(plans: Iterable[Plan]) -> str:
+    """The chain that ``plans`` want, as text for nft; empty without a bundle that runs."""
+    devices = [name for plan in plans if plan.instances for name in device_patterns(plan)]
+    if not devices:
+        return ""
+    rules = "".join(f'  iifname "{name}" {_KINDS} {_LIMIT} drop\n' for name in devices)
+    return f" chain solicitations {{\n  type filter hook prerouting priority raw\n{rules} }}\n"
