@@ -173,7 +173,7 @@ def test_a_benchmark_measures_every_number_of_instances_and_leaves_no_listener(p
     assert all(re.fullmatch(r"set interfaces zerotier zt0 (instances \d+|cpu affinity [\d,-]+)", line) for line in lines)
     told = text(found)
     assert re.search(r"^ +4 +\d+ +[\d.]+", told, re.MULTILINE) and told.startswith("zt0, R1 to R2, TCP\n")
-    assert not found["commands"] or r1.configure("\n".join(found["commands"]), commit=False).ok
+    assert not found["commands"] or r1.configure("\n".join([*found["commands"], "discard"]), commit=False).ok
 
 
 def test_names_of_remotes_are_completed(pair: list[Router]) -> None:

@@ -38,6 +38,40 @@ def apply(got):
 '''
 
 
+OP_DEFINITIONS = """<interfaceDefinition>
+  <node name="show">
+    <children>
+      <tagNode name="word">
+        <properties><help>Print a word</help></properties>
+        <command>echo "word $3"</command>
+      </tagNode>
+      <leafNode name="input">
+        <properties><help>Print a line of the standard input</help></properties>
+        <command>read -r line; echo "read [$line]"</command>
+      </leafNode>
+      <leafNode name="failure">
+        <properties><help>Fail</help></properties>
+        <command>echo broken &gt;&amp;2; false</command>
+      </leafNode>
+    </children>
+  </node>
+</interfaceDefinition>
+"""
+
+
+@pytest.fixture
+def words(places: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """``places``, with commands of op mode that need no router, and the program that a shell calls for them."""
+    (places / "op").mkdir()
+    (places / "op/words.xml").write_text(OP_DEFINITIONS)
+    (places / "ztsh").write_text('#!/bin/sh\nexec /usr/bin/python3 -m ztsh "$@"\n')
+    (places / "ztsh").chmod(0o755)
+    monkeypatch.setenv("ZTSH_OP_DEFINITIONS", str(places / "op"))
+    monkeypatch.setenv("ZTSH_PROGRAM", str(places / "ztsh"))
+    monkeypatch.setenv("PYTHONPATH", f"{ROOT}/packages/ztsh:{ROOT}/python")
+    return places
+
+
 @pytest.fixture
 def places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The directory; a conf script in it writes what it is given to ``log``."""

@@ -70,6 +70,15 @@ def test_a_colleague_waits_and_loses_nothing(places: Path, timer: list[int]) -> 
     assert "bad" not in (places / "config/config.boot").read_text()
 
 
+@pytest.mark.parametrize(
+    ("words", "minutes"),
+    [("no-prompt", 10), ("7 no-prompt", 7), ("no-prompt comment first", 10), ("7 no-prompt comment 'no-prompt'", 7)],
+)
+def test_no_prompt_of_vyos_is_understood(places: Path, timer: list[int], words: str, minutes: int) -> None:
+    do(mode(), f"set {ZT} description good", f"commit-confirm {words}")
+    assert timer == [minutes] and now() == [f"set {ZT} description 'good'"]
+
+
 def test_what_is_confirmed_is_in_nobody_s_way(places: Path) -> None:
     one, other = mode(), mode()
     do(one, f"set {ZT} description good", "commit-confirm 1")

@@ -56,6 +56,89 @@ def test_a_word_cut_short_is_op_mode_s_where_no_system_command_can_be_meant(capf
     assert capfd.readouterr().out == "shown\nsystem\n"
 
 
+@pytest.mark.parametrize(
+    ("line", "printed", "status"),
+    [
+        ("show word a; show word b", "word a\nword b\n", 0),
+        ("show word a;sho word b", "word a\nword b\n", 0),
+        ("show word 'a;b'&&show word c", "word a;b\nword c\n", 0),
+        ("show failure && show word b", "broken\n", 1),
+        ("show failure || show word b | match b", "broken\nword b\n", 0),
+        ("show failure; show word b; show nonsense 2>/dev/null", "broken\nword b\n", 1),
+        ("show failure 2>/dev/null", "", 1),
+        ("show failure 2>&1 | count", "Count: 1 lines\n", 0),
+        ("show word a|count", "Count: 1 lines\n", 0),
+        ("show word a | match b|count", "Count: 0 lines\n", 0),
+        ("show word a > made && cat made", "word a\n", 0),
+        ("show word 'a | b' | cat", "word a | b\n", 0),
+        ("echo a|cat;echo b", "a\nb\n", 0),
+        ("2>/dev/null echo a", "a\n", 0),
+        ("# show word a; it is no command", "", 0),
+        ("nonsense; show word a", "\n  Invalid command: [nonsense]\n\n", 127),
+    ],
+)  # fmt: skip
+def test_a_shell_puts_commands_of_op_mode_together(
+    words: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], line: str, printed: str, status: int
+) -> None:
+    monkeypatch.chdir(words)
+    assert main(["-c", line]) == status
+    told = capfd.readouterr()
+    assert told.err + told.out == printed
+
+
+def test_run_is_op_mode_and_the_system_shell(words: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """There a word cut short is op mode's, though there is a program sh."""
+    commands = ["run echo hello '|' you|cat", "run sh word a; echo b", "run show word a | match b", "run show word b|match b"]
+    assert main(lines(words, *commands)) == 0
+    assert capfd.readouterr().out == "hello | you\nword a\nb\nword b\n"
+    assert main(lines(words, "run nonsense a")) == 1
+    assert capfd.readouterr().err == "line 1: run nonsense a\n  Invalid command: [nonsense]\n"
+
+
+def test_run_says_what_a_word_cut_short_could_be(places: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    assert main(lines(places, "run re zerotier zt0")) == 1
+    told = capfd.readouterr().err
+    assert "Ambiguous command" in told and "restart" in told and "reset" in told
+
+
+ZT = "interfaces zerotier zt0"
+UNCOMMITTED = "ztsh: the changes of the script were not committed; end it with commit, or with discard\n"
+
+
+def test_a_script_has_filters(places: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    values = [f"set {ZT} mtu 1500", f"set {ZT} description 'a | b'"]
+    assert main(lines(places, *values, f"show {ZT} | match mtu", f"show {ZT} | count", "compare | match zt0", "discard")) == 0
+    assert capfd.readouterr().out.startswith("+mtu 1500\nCount: 2 lines\n+     zerotier zt0 {\n")
+    assert main(lines(places, *values, f"show {ZT} > {places}/made", "exit discard")) == 0
+    assert (places / "made").read_text() == '+description "a | b"\n+mtu 1500\n'
+
+
+@pytest.mark.parametrize("line", [f"set {ZT} description a | b", f"set {ZT} description a > b", "commit | cat", "| cat"])
+def test_a_pipe_behind_another_command_is_refused(places: Path, line: str, capfd: pytest.CaptureFixture[str]) -> None:
+    assert main(lines(places, f"set {ZT} mtu 1500", line, "commit")) == 1
+    assert capfd.readouterr() == ("", f"line 2: {line}\na value with | or > needs quotes\n")
+    assert not (places / "run/active.boot").exists()
+
+
+def test_a_script_without_a_commit_says_so(places: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for end in ([], ["exit"]):
+        assert main(lines(places, f"set {ZT} mtu 1500", *end)) == 1
+        assert capsys.readouterr().err == UNCOMMITTED
+    for end in (["discard"], ["exit discard"], ["commit"], ["commit", "exit"]):
+        assert main(lines(places, f"set {ZT} mtu 1500", *end)) == 0
+        assert capsys.readouterr().err == ""
+    assert main(lines(places, f"show {ZT}")) == 0
+
+
+def test_a_boot_by_somebody_else_than_root_is_refused(
+    places: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    assert main(["boot"]) == 1
+    assert capsys.readouterr().err == "ztsh: ztsh boot is for root alone; run as root: systemctl restart ztsh-boot\n"
+    assert not (places / "run").exists()
+
+
 def test_a_reader_that_has_gone_is_no_news() -> None:
     reader, writer = os.pipe()
     os.close(reader)

@@ -14,7 +14,7 @@ from ztsh.complete import values_of
 from ztsh.opmode import is_system_command, is_whole
 from ztsh.schema import Completion
 from ztsh.shell import History
-from ztsh.words import LineError, first_command, split
+from ztsh.words import Line, LineError, first_command, split, split_op
 
 PROMPT = r"\x1b\[\?2004h.*?#"  # each begins with this request to mark what is pasted
 PASTE = "\x1b[200~{}\x1b[201~\r"
@@ -113,6 +113,30 @@ def test_ctrl_c_behind_a_pipe_leaves_nobody_at_the_keyboard(shell: pexpect.spawn
     assert Path(f"/proc/{shell.pid}/task/{shell.pid}/children").read_text() == ""
 
 
+def test_what_is_typed_ahead_of_show_is_the_next_line(words: Path, shell: pexpect.spawn[str]) -> None:
+    shell.send("show input\recho typed $((40 + 2))\r")
+    shell.expect(r"read \[\]")
+    shell.expect("typed 42")
+    shell.send("show input | match read\recho typed $((40 + 3))\r")
+    shell.expect(r"read \[\]")
+    shell.expect("typed 43")
+
+
+def test_run_in_configuration_mode(words: Path, shell: pexpect.spawn[str]) -> None:
+    line(shell, "configure", "\r\n")
+    line(shell, "run echo hello $((40 + 2))", "hello 42\r\n")
+    line(shell, "run show word a|match a; show word b", "word a\r\nword b\r\n")
+    line(shell, "run nonsense", r"\n  Invalid command: \[nonsense\]\r\n")
+    line(shell, "set interfaces zerotier zt0 description foo | match x", r"a value with \| or > needs quotes")
+    line(shell, "compare", "No changes between working and active")
+    line(shell, "set interfaces zerotier zt0 mtu 1500", "\r\n")
+    line(shell, "show | count", "Count: 5 lines")
+
+
+def test_nothing_stops_the_shell(shell: pexpect.spawn[str]) -> None:
+    assert "^Z" not in line(shell, "echo a\x1ab", "ab\r\n")
+
+
 def test_a_saved_configuration_that_is_no_text(shell: pexpect.spawn[str], home: Path) -> None:
     (home / "config/config.boot").write_bytes(b'interfaces {\n    description "\xe9"\n}\n')
     line(shell, "configure", "\r\n")
@@ -144,6 +168,15 @@ def test_lines_for_the_system_shell(text: str) -> None:
 @pytest.mark.parametrize("text", ["set interfaces zerotier zt0 instances 4", "set", "commit", "shw", "nonsense a=b"])
 def test_lines_that_are_not(text: str) -> None:
     assert not is_system_command(text.split())
+
+
+def test_where_a_command_of_op_mode_ends() -> None:
+    assert split_op("show word a&&show word b") == Line(["show", "word", "a"], "&&show word b")
+    assert split_op("show word a 2>file") == Line(["show", "word", "a"], "2>file")
+    assert split_op("show word a2>file|cat") == Line(["show", "word", "a2"], ">file|cat")
+    address = "https://router.example/image?a=1&b=2"
+    assert split_op(f"add system image {address}") == Line(["add", "system", "image", address])
+    assert split_op("# a comment; no command") == split("# a comment > no file") == Line([])
 
 
 def test_the_first_of_several_commands() -> None:

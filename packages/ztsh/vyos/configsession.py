@@ -26,7 +26,7 @@ class ConfigSession:
             self._session = Session()
         except SessionError as error:
             raise ConfigSessionError(str(error)) from None
-        self._conf = ConfMode(self._session, lambda words: self.show(words), via=app)
+        self._conf = ConfMode(self._session, lambda text: self.show(text.split()), via=app)
 
     @staticmethod
     def _words(path, value):

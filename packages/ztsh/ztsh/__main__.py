@@ -26,7 +26,7 @@ def script(arguments: Sequence[str]) -> int:
     """Run conf mode lines until one is refused: 0, or 1 with the line and the reason on standard error."""
     from ztsh.confmode import ConfMode
     from ztsh.errors import Leave
-    from ztsh.opmode import OpMode
+    from ztsh.opmode import OpMode, run_filters
     from ztsh.rights import demand_rights
     from ztsh.session import Session
     from ztsh.words import LineError
@@ -45,7 +45,7 @@ def script(arguments: Sequence[str]) -> int:
         return 1
     demand_rights()
     op = OpMode()
-    conf = ConfMode(Session(), op.run_quietly, via="script")
+    conf = ConfMode(Session(), op.run_text, run_filters, via="script")
     for number, line in enumerate(text.splitlines(), start=1):
         if line.lstrip().startswith("#") or line.strip() == "configure":
             continue
@@ -57,6 +57,9 @@ def script(arguments: Sequence[str]) -> int:
             return 1
         except Leave:
             break
+    if conf.session.modified():
+        print("ztsh: the changes of the script were not committed; end it with commit, or with discard", file=sys.stderr)
+        return 1
     return 0
 
 

@@ -25,7 +25,7 @@ from ztsh.schema import Node, find, load_schema
 from ztsh.session import Session
 from ztsh.text import set_command
 from ztsh.tree import MASK, Path
-from ztsh.words import LineError, split
+from ztsh.words import NEEDS_QUOTES, LineError, split
 
 NOTHING, REFUSED, DIFFERS = 0, 1, 2  # exit status; DIFFERS with --check alone
 PATIENCE = 60.0  # seconds that other commits may take
@@ -89,7 +89,7 @@ def read_commands(name: str, text: str) -> list[Command]:
         except LineError as error:
             raise SessionError(f"{where}: {error}") from None
         if cut.pipe:
-            raise SessionError(f"{where}: a value with | or > needs quotes")
+            raise SessionError(f"{where}: {NEEDS_QUOTES}")
         verb, *words = cut.words
         if verb not in ("set", "delete", "comment"):
             raise SessionError(f"{where}: only set, delete and comment are possible here; apply commits and saves by itself")
@@ -126,7 +126,7 @@ def edit(session: Session, name: str, commands: Sequence[Command]) -> None:
             raise SessionError(f"{where}: {line}: {error.reason}") from None
 
 
-def _no_op_mode(_words: Sequence[str]) -> str:
+def _no_op_mode(_text: str) -> str:
     raise Misused
 
 

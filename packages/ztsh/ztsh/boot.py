@@ -25,6 +25,8 @@ from ztsh.tree import Path, Tree, apply, commands, copy_tree, delete_path
 
 def boot(schema: Node) -> list[str]:
     """Apply the saved configuration without what is refused; returns what to tell about it, a sentence each."""
+    if os.geteuid() != 0:
+        raise SessionError("ztsh boot is for root alone; run as root: systemctl restart ztsh-boot")
     told: list[str] = []
     refused: list[str] = []
     _make_places()

@@ -9,7 +9,7 @@ from ztsh.editor import Editor
 from ztsh.errors import Misused, SessionError
 from ztsh.verbs.completion import OpChoices
 from ztsh.verbs.table import ALIASES, VERBS, Verb
-from ztsh.words import fitting, split
+from ztsh.words import NEEDS_QUOTES, fitting, split
 
 
 class ConfMode(Editor):
@@ -30,8 +30,20 @@ class ConfMode(Editor):
             raise SessionError(f"Invalid command: use {verb.usage}") from None
 
     def line(self, text: str) -> str:
-        """As :meth:`execute`, for a line of a script."""
-        return self.execute(split(text).words)
+        """As :meth:`execute`, for a line as it is typed; what goes through a pipe is printed already."""
+        line = split(text)
+        if not line.words:
+            if line.pipe:
+                raise SessionError(NEEDS_QUOTES)
+            return ""
+        verb = verb_of(line.words[0])
+        if verb.verbatim:
+            return self.execute([verb.name, *text.split(None, 1)[1:]])
+        if not line.pipe:
+            return self.execute(line.words)
+        if not (verb.filtered and self.run_filters):
+            raise SessionError(NEEDS_QUOTES)
+        return self.run_filters(self.execute(line.words), line.pipe)
 
     def choices(self, words: Sequence[str], op: OpChoices) -> Choices:
         """What may follow words; the one being typed is not among them. ``op`` completes commands of op mode."""

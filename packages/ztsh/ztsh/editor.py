@@ -16,12 +16,21 @@ from ztsh.words import fitting
 class Editor:
     """A session with an edit level.
 
-    ``run_op`` runs a command of op mode and returns what is left to print. ``via`` is what the archive says of the
+    ``run_op`` runs a line of op mode and returns what is left to print. ``run_filters`` does so with a text and what follows
+    a pipe; without it pipes are refused. ``via`` is what the archive says of the
     way a commit came, and ``isolated`` as in :func:`ztsh.access.ask`.
     """
 
-    def __init__(self, session: Session, run_op: Callable[[Sequence[str]], str], *, via: str = "cli", isolated: bool = False):
-        self.session, self.run_op, self.via, self.isolated = session, run_op, via, isolated
+    def __init__(
+        self,
+        session: Session,
+        run_op: Callable[[str], str],
+        run_filters: Callable[[str, str], str] | None = None,
+        *,
+        via: str = "cli",
+        isolated: bool = False,
+    ):
+        self.session, self.run_op, self.run_filters, self.via, self.isolated = session, run_op, run_filters, via, isolated
         self.level: tuple[str, ...] = ()
         self.unsaved = False
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -17,7 +18,7 @@ from ztsh.opschema import OpNode, load_op_schema, resolve
 from ztsh.store import GROUP
 from ztsh.terminal import lent
 from ztsh.tree import Tree
-from ztsh.words import Line, LineError, split
+from ztsh.words import Line, LineError, split_op
 
 # VyOS's filters behind a pipe, as functions of the shell that runs them.
 FILTERS = {
@@ -57,9 +58,23 @@ class OpError(SessionError):
     """Words that are not a command; the text is what VyOS would print."""
 
 
+class UnknownError(OpError):
+    """Words of which the first is no command."""
+
+    def __init__(self, word: str) -> None:
+        super().__init__(f"  Invalid command: [{word}]")
+
+
 def filtered(pipe: str) -> str:
     """A shell script that does with its standard input the filters behind a pipe (``pipe`` begins with the pipe)."""
     return f"{_FUNCTIONS}\ncat {pipe}"
+
+
+def run_filters(text: str, pipe: str) -> str:
+    """Print a text through the filters behind a pipe; nothing is left to print."""
+    sys.stdout.flush()
+    terminal.run(["/bin/bash", "-c", filtered(pipe)], text=text)
+    return ""
 
 
 class OpMode:
@@ -90,11 +105,15 @@ class OpMode:
         return ["/bin/bash", "-c", prefix + found.node.command, "ztsh", *found.words]
 
     def run(self, words: Sequence[str], pipe: str = "") -> int:
-        """Run a command on this terminal; its exit status. Raises :class:`OpError`."""
+        """Run a command on this terminal; its exit status. Raises :class:`OpError`.
+
+        ``show`` reads nothing; with the terminal as its standard input, sudo would take what is typed ahead.
+        """
         command = self.script(words)
+        stdin = subprocess.DEVNULL if command[4] == "show" else None
         if not pipe:
-            return terminal.run(command, env=self._environment())
-        with lent(), subprocess.Popen(command, env=self._environment(), stdout=subprocess.PIPE) as source:
+            return terminal.run(command, stdin=stdin, env=self._environment())
+        with lent(), subprocess.Popen(command, env=self._environment(), stdin=stdin, stdout=subprocess.PIPE) as source:
             done = terminal.run(["/bin/bash", "-c", filtered(pipe)], stdin=source.stdout)
             if source.stdout:
                 source.stdout.close()
@@ -114,31 +133,51 @@ class OpMode:
         Programs of the system have their own names; a word cut short is op mode's only where no program has it.
         """
         word = line.words[0]
-        system = bool(text) and is_system_command(line.words)
-        if word not in self.schema.children and (system or not self.knows(word)):
-            if system:
-                return run_system(text)
-            print(f"\n  Invalid command: [{word}]\n", file=sys.stderr)
-            return 127
         try:
-            return self.run(line.words, line.pipe)
+            return self._line(text, line, word in self.schema.children or (self.knows(word) and not _is_system(text, line)))
         except OpError as error:
             print(f"\n{error}\n", file=sys.stderr)
-            return 1
+            return 127 if isinstance(error, UnknownError) else 1
 
-    def run_quietly(self, words: Sequence[str]) -> str:
-        """As :meth:`run`, for a command that has nothing more to print. Raises :class:`OpError`."""
+    def _line(self, text: str, line: Line, own: bool) -> int:
+        if not own:
+            if _is_system(text, line):
+                return run_system(text)
+            raise UnknownError(line.words[0])
+        if line.is_filtered:
+            return self.run(line.words, line.pipe)
+        return run_system(self._functions(text, line.words[0]) + text)
+
+    def _functions(self, text: str, first: str) -> str:
+        """Op mode's commands in a line as functions of the shell that runs it, as they are on VyOS."""
+        names = {first, *(word for word in re.findall(r"[\w-]+", text) if self.is_own(word))}
+        call = shlex.quote(str(places.program()))
+        return _FUNCTIONS + "".join(f'{name}() {{ {call} {name} "$@"; }}\n' for name in sorted(names))
+
+    def run_text(self, text: str) -> str:
+        """Run a line for ``run`` of conf mode; nothing is left to print. Raises :class:`OpError`.
+
+        There a word cut short is op mode's also where a program has it.
+        """
         sys.stdout.flush()
-        self.run(words)
+        line = split_op(text)
+        if not line.words:
+            run_system(text)
+        elif self.knows(line.words[0]) or _is_system(text, line):
+            self._line(text, line, self.knows(line.words[0]))
+        else:
+            self.script(line.words)  # which says what would fit
         return ""
 
     def text(self, text: str) -> int:
         """As :meth:`line`, for a line that has not been cut yet."""
         try:
-            line = split(text)
+            line = split_op(text)
         except LineError:
             return run_system(text)
-        return self.line(text, line) if line.words else 0
+        if line.words:
+            return self.line(text, line)
+        return run_system(text) if line.pipe else 0
 
     def is_own(self, word: str) -> bool:
         """Whether a line that begins with this word is not the system shell's."""
@@ -147,6 +186,10 @@ class OpMode:
     def choices(self, words: Sequence[str], tree: Tree) -> Choices:
         """What may follow words."""
         return op_choices(self.schema, tree, words)
+
+
+def _is_system(text: str, line: Line) -> bool:
+    return bool(text) and is_system_command(line.words)
 
 
 def is_system_command(words: Sequence[str]) -> bool:

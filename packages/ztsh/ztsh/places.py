@@ -23,6 +23,11 @@ def op_definitions() -> list[Path]:
     return [Path("/usr/share/ztsh/op-mode-definitions"), Path("/usr/share/zerotier-multi/op-mode-definitions")]
 
 
+def program() -> Path:
+    """This program, for the shells that it starts."""
+    return _place("ZTSH_PROGRAM", "/usr/bin/ztsh")
+
+
 def conf_scripts() -> Path:
     """Directory of the conf mode scripts: the value of ``${vyos_conf_scripts_dir}``."""
     return _place("ZTSH_CONF_SCRIPTS", "/usr/libexec/vyos/conf_mode")

@@ -20,11 +20,11 @@ from ztsh import places, terminal
 from ztsh.bootreport import boot_warning
 from ztsh.complete import ENTER, Choices, help_text
 from ztsh.errors import Leave, SessionError
-from ztsh.opmode import FILTERS, OpMode, filtered, is_whole
+from ztsh.opmode import FILTERS, OpError, OpMode, is_whole, run_filters
 from ztsh.rights import demand_rights, user_name
 from ztsh.schema import Node, load_schema
 from ztsh.terminal import run_and_stay
-from ztsh.words import Line, LineError, first_command, indented, split, split_open
+from ztsh.words import Line, LineError, first_command, indented, split, split_op, split_open
 from ztsh.xmlfile import SchemaError
 
 if TYPE_CHECKING:
@@ -91,10 +91,12 @@ class Shell:
 
     def _is_whole(self, text: str) -> bool:
         try:
-            words = split(text).words
+            line = split(text) if self._conf else split_op(text)
         except LineError:
             return False
-        return bool(self._conf) or not words or self._is_own(words[0]) or is_whole(text)
+        if self._conf or line == Line([]) or (line.words and line.is_filtered and self._is_own(line.words[0])):
+            return True
+        return is_whole(text)
 
     def _is_own(self, word: str) -> bool:
         return word in ("exit", "logout", "cd") or _is_configure(word) or self._op.is_own(word)
@@ -111,20 +113,21 @@ class Shell:
     def _line(self, text: str) -> bool:
         """Run a line; False ends the shell."""
         try:
-            line = split(text)
+            if self._conf:
+                self._conf_line(self._conf, text)
+                return True
+            line = split_op(text)
         except LineError as error:
             print(indented(f"Invalid command: {error}"), end="", file=sys.stderr)
-            return True
-        if not line.words:
-            return True
-        if self._conf:
-            self._conf_line(self._conf, line)
             return True
         return self._op_line(text, line)
 
     # -- the two modes
 
     def _op_line(self, text: str, line: Line) -> bool:
+        if not line.words:
+            self._op.text(text)
+            return True
         word = line.words[0]
         if word in ("exit", "logout"):
             return False
@@ -137,7 +140,7 @@ class Shell:
             except OSError as error:
                 print(f"cd: {error.strerror}", file=sys.stderr)
             return True
-        if _is_configure(word):
+        if _is_configure(word) and not line.pipe:
             self._configure()
         else:
             self._op.line(text, line)
@@ -153,19 +156,14 @@ class Shell:
         except (SessionError, SchemaError) as error:
             print(indented(str(error)), end="", file=sys.stderr)
             return
-        self._conf = ConfMode(session, self._op_from_conf, isolated=True)
+        self._conf = ConfMode(session, self._op.run_text, run_filters, isolated=True)
 
-    def _op_from_conf(self, words: Sequence[str]) -> str:
-        self._op.line("", Line(list(words), self._pipe))
-        self._pipe = ""
-        return ""
-
-    _pipe = ""
-
-    def _conf_line(self, conf: ConfMode, line: Line) -> None:
-        self._pipe = line.pipe
+    def _conf_line(self, conf: ConfMode, line: str) -> None:
         try:
-            text = conf.execute(line.words)
+            text = conf.line(line)
+        except OpError as error:
+            print(f"\n{error}\n", file=sys.stderr)
+            return
         except SessionError as error:
             print(indented(str(error)), end="", file=sys.stderr)
             return
@@ -175,14 +173,11 @@ class Shell:
             print("exit")
             return
         if text:
-            self._print(text, self._pipe)
+            self._print(text)
 
     @staticmethod
-    def _print(text: str, pipe: str) -> None:
-        """Through the pipe, or page by page where it does not fit on the screen."""
-        if pipe:
-            terminal.run(["/bin/bash", "-c", filtered(pipe)], text=text)
-            return
+    def _print(text: str) -> None:
+        """Page by page where it does not fit on the screen."""
         if sys.stdout.isatty() and text.count("\n") >= os.get_terminal_size().lines:
             try:
                 terminal.run(["less", "-FRX"], text=text)
@@ -268,6 +263,10 @@ class Shell:
         @keys.add("?", filter=outside_quotes)
         def _question(event: KeyPressEvent) -> None:
             self._complete(event, show=True)
+
+        @keys.add("c-z")
+        def _stop(event: KeyPressEvent) -> None:
+            """Nothing: there is no shell behind this one."""
 
         return keys
 

@@ -25,7 +25,7 @@ def lent() -> Iterator[None]:
         signal.signal(signal.SIGINT, before)
 
 
-def run(command: Sequence[str], *, stdin: IO[bytes] | None = None, text: str | None = None, **options: Any) -> int:
+def run(command: Sequence[str], *, stdin: IO[bytes] | int | None = None, text: str | None = None, **options: Any) -> int:
     """Run a program on this terminal to its end; its exit status as a shell has it (128 + N after signal N).
 
     ``text`` is its standard input. A program that was interrupted may leave the terminal without echo: then its settings are

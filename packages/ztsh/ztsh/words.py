@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 
@@ -33,6 +33,9 @@ class LineError(ValueError):
     """A line that cannot be cut into words."""
 
 
+NEEDS_QUOTES = "a value with | or > needs quotes"
+
+
 @dataclass(frozen=True)
 class Line:
     """The words of a command, and the rest of the line behind the first pipe (a shell's to run)."""
@@ -40,9 +43,16 @@ class Line:
     words: list[str]
     pipe: str = ""
 
+    @property
+    def is_filtered(self) -> bool:
+        """Whether the rest, if any, only takes the output: filters, a file. Otherwise it takes a shell to run the line."""
+        bars = [at for at, char in _bare(self.pipe) if char == "|"]
+        chained = any(char in ";&" for _, char in _bare(self.pipe)) or any(at + 1 in bars for at in bars)
+        return not chained and self.pipe[:1] in ("", "|", ">")
 
-def _find_pipe(text: str) -> int:
-    """Place of the first pipe or redirection outside quotes, or -1."""
+
+def _bare(text: str) -> Iterator[tuple[int, str]]:
+    """The characters outside quotes, each with its place."""
     quote = ""
     escaped = False
     for index, char in enumerate(text):
@@ -54,20 +64,37 @@ def _find_pipe(text: str) -> int:
             quote = "" if char == quote else quote
         elif char in "'\"":
             quote = char
-        elif char in "|>" and (index == 0 or text[index - 1].isspace()):
-            return index
-    return -1
+        else:
+            yield index, char
 
 
 def split(text: str) -> Line:
     """Cut a line. Raises :class:`LineError` for an open quote."""
-    at = _find_pipe(text)
-    command, pipe = (text, "") if at < 0 else (text[:at], text[at:])
+    places = (at for at, char in _bare(text) if char in "|>" and (at == 0 or text[at - 1].isspace()))
+    return _cut(text, next(places, len(text)))
+
+
+def split_op(text: str) -> Line:
+    """Cut a line of op mode, where a command ends as in a shell, also without blanks; a single & stands in addresses, too."""
+
+    def ends(at: int, char: str) -> bool:
+        return char in "|;<>" or (char == "&" and (text[at : at + 2] == "&&" or text[:at][-1:].isspace()))
+
+    at = next((at for at, char in _bare(text) if ends(at, char)), len(text))
+    number = re.search(r"(?<!\S)[0-9]+$", text[:at]) if text[at : at + 1] in ("<", ">") else None  # 2> is a redirection
+    return _cut(text, number.start() if number else at)
+
+
+def _cut(text: str, at: int) -> Line:
+    """The words before a place, and what is behind it."""
+    command, pipe = text[:at], text[at:].strip()
+    comment = command.lstrip().startswith("#")
     try:
         lexer = shlex.shlex(command, posix=True, punctuation_chars=False)
         lexer.whitespace_split = True
-        lexer.commenters = "#" if command.lstrip().startswith("#") else ""
-        return Line(list(lexer), pipe.strip())
+        lexer.commenters = "#" if comment else ""
+        words = list(lexer)
+        return Line(words, pipe if words or not comment else "")
     except ValueError:
         raise LineError("a quote is not closed") from None
 

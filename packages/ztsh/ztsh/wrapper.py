@@ -86,7 +86,7 @@ def _command(file: Path, words: list[str]) -> None:
     if words[0] not in _COMMANDS:
         raise SessionError(f'Invalid command "{words[0]}": {_USAGE}')
     session = _session(file)
-    conf = ConfMode(session, OpMode().run_quietly, via="cfg-cmd-wrapper")
+    conf = ConfMode(session, OpMode().run_text, via="cfg-cmd-wrapper")
     try:
         sys.stdout.write(conf.execute(words))
     finally:

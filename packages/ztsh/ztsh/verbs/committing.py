@@ -21,6 +21,8 @@ def commit_confirm(editor: Editor, words: list[str]) -> str:
     minutes = 10
     if words and is_number(words[0]):
         minutes, words = int(words[0]), words[1:]
+    if words[:1] == ["no-prompt"]:  # VyOS asks first; here it is only a word
+        words = words[1:]
     if not 1 <= minutes <= MAX_CONFIRM:
         raise SessionError(f"commit-confirm {minutes} is not possible; give 1 to {MAX_CONFIRM} minutes")
     return _commit(editor, words, minutes)

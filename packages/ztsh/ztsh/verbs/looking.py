@@ -51,7 +51,7 @@ def revision(editor: Editor, number: int) -> Config:
 
 
 def run(editor: Editor, words: list[str]) -> str:
-    """A command of op mode."""
+    """A line of op mode, which is one word here: as it was typed."""
     if not words:
         raise SessionError("Incomplete command: run")
-    return editor.run_op(words)
+    return editor.run_op(" ".join(words))

@@ -17,7 +17,8 @@ class Verb:
 
     ``run`` gets the words after the name and returns what to print. It raises :class:`ztsh.errors.SessionError` for
     what is refused, and :class:`ztsh.errors.Misused` for arguments in none of the forms. ``scripted``: also a
-    command of the wrapper for scripts.
+    command of the wrapper for scripts. ``filtered``: its output may go through a pipe, or to a file. ``verbatim``: its
+    argument is the rest of the line, with quotes, pipes and all.
     """
 
     name: str
@@ -26,6 +27,8 @@ class Verb:
     complete: Completer
     run: Callable[[Editor, list[str]], str]
     scripted: bool = True
+    filtered: bool = False
+    verbatim: bool = False
 
     @property
     def usage(self) -> str:
@@ -40,9 +43,10 @@ _ALL = (
     Verb("comment", ("PATH 'text'",), "Add a comment to a configuration node", existing_path("comment"), editing.comment),
     Verb("commit", ("[comment 'text']",), "Commit the changes", arguments(ENTER, _COMMENT), committing.commit),
     Verb(
-        "commit-confirm", ("[MINUTES] [comment 'text']",), "Commit the changes, roll back unless 'confirm' follows in time",
+        "commit-confirm", ("[MINUTES] [no-prompt] [comment 'text']",), "Commit the changes, roll back unless 'confirm' follows in time",
         arguments(
-            ("<Enter>", "Commit, roll back in 10 minutes if no confirm"), ("<N>", "Commit, roll back in N minutes if no confirm"), _COMMENT
+            ("<Enter>", "Commit, roll back in 10 minutes if no confirm"), ("<N>", "Commit, roll back in N minutes if no confirm"),
+            ("no-prompt", "Commit without a question, as without this word"), _COMMENT,
         ),
         committing.commit_confirm,
     ),
@@ -56,7 +60,7 @@ _ALL = (
             ("<N> <M>", "Compare revision N with M"),
             more=add_revisions,
         ),
-        looking.compare,
+        looking.compare, filtered=True,
     ),
     Verb("confirm", ("",), "Confirm the last commit-confirm", nothing, committing.confirm),
     Verb("copy", ("NAME VALUE to NAME VALUE",), "Copy a configuration node", completion.copied, editing.copy),
@@ -80,13 +84,16 @@ _ALL = (
         "rollback", ("N",), "Return to an earlier commit",
         arguments(("<N>", "Rollback to revision N"), more=add_revisions), committing.rollback,
     ),
-    Verb("run", ("COMMAND",), "Run an operational mode command", completion.op_command, looking.run, scripted=False),
+    Verb("run", ("COMMAND",), "Run an operational mode command", completion.op_command, looking.run, scripted=False, verbatim=True),
     Verb(
         "save", ("[FILE]",), "Save the running configuration",
         arguments(("<Enter>", "Save to system config file"), ("<file>", "Save to a file, or to a URL"), more=add_files), files.save,
     ),
     Verb("set", ("PATH",), "Set a value or create a configuration node", path("set"), editing.set_),
-    Verb("show", ("[PATH] [-all]",), "Show the configuration (-all: with default values)", completion.shown_path, looking.show),
+    Verb(
+        "show", ("[PATH] [-all]",), "Show the configuration (-all: with default values)",
+        completion.shown_path, looking.show, filtered=True,
+    ),
     Verb("top", ("",), "Go to the top level", nothing, levels.top, scripted=False),
     Verb("up", ("",), "Go up one level", nothing, levels.up, scripted=False),
 )  # fmt: skip
