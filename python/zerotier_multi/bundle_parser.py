@@ -79,6 +79,15 @@ class _Reader:
         found = self.tree.get(key) or {}
         return [(tag, self._below(key, f"{key} {tag}", found[tag] or {})) for tag in found]
 
+    def numbered(self, key: str) -> list[tuple[int, _Reader]]:
+        """The levels of a tag node whose tags are numbers. None may come twice, as with a leading zero it could."""
+        found = self.tags(key)
+        numbers = [int(tag) for tag, _reader in found]
+        for tag, _reader in found:
+            if tag != str(int(tag)) and numbers.count(int(tag)) > 1:
+                self.problem(f"{key} {tag}", f"is another {key} {int(tag)}; delete one of them")
+        return [(int(tag), reader) for tag, reader in found]
+
     def settings(self) -> tuple[Given, ...]:
         """Those of ``local.conf``."""
 
@@ -138,7 +147,7 @@ def parse_bundle(name: str, tree: ConfigTree) -> Bundle:
         network_id=joined[0] if joined else None,
         further_networks=joined[1:],
         networks=_networks(top),
-        overrides={int(tag): _override(reader) for tag, reader in top.tags("instance")},
+        overrides={number: _override(reader) for number, reader in top.numbered("instance")},
         listen=top.many("listen-address", ipaddress.ip_address),
         transits=_transits(transit),
         site=transit.number("site"),
@@ -274,8 +283,8 @@ def _remote_instance(reader: _Reader, invited: InvitedInstance | None) -> Remote
 def _remote(name: str, reader: _Reader) -> Remote:
     invite = _invite(reader)
     instances = {k: RemoteInstance(one.identity, one.endpoints) for k, one in invite.instances.items()} if invite else {}
-    for tag, below in reader.tags("instance"):
-        instances[int(tag)] = _remote_instance(below, invite.instances.get(int(tag)) if invite else None)
+    for number, below in reader.numbered("instance"):
+        instances[number] = _remote_instance(below, invite.instances.get(number) if invite else None)
     return Remote(
         name,
         site=reader.number("site") or (invite.site if invite else None),

@@ -15,7 +15,7 @@ from enum import Enum
 from pathlib import Path
 from typing import Any
 
-from zerotier_multi import box, dependents, names, restarts, systemd, turn, usage
+from zerotier_multi import box, dependents, invite, names, restarts, systemd, turn, usage
 from zerotier_multi.box_checks import check_on_box, on_these_cpus, tolerable, warnings
 from zerotier_multi.bundle import Bundle
 from zerotier_multi.bundle_parser import parse_bundle
@@ -115,12 +115,15 @@ def check(
     plan = make_plan(bundle, topology, choice.program, offset, choice.reason, facts.planet, tuple(facts.moons.values()))
     secrets = {i.number: own for i in plan.instances if (own := bundle.override(i.number).identity)}
     api_key = bundle.controller.api_key if bundle.controller and plan.controller else None
-    leaving = tuple(standing.bundle for standing in published_plans() if standing.bundle not in bundles)
+    published = {standing.bundle: standing for standing in published_plans()}
+    leaving = tuple(standing for standing in published if standing not in bundles)
+    invited = list(invite.warnings(bundle.path, bundles[name].get("remote") or {}, plan, published.get(name)))
     devices = (name, *(device for instance in plan.instances for device in instance.devices))
     told = [
         *map(str, tolerated),
         *warnings(bundle, facts),
         *_other_nodes(plan, leaving),
+        *(() if invited and systemd.is_booting() else invited),  # at a boot nothing is published, and nobody has pasted one
         *dependents.warnings(name, devices, elsewhere),
     ]
     return Change(name, plan, tuple(map(plain, told)), secrets, api_key, leaving, settings)

@@ -43,7 +43,7 @@ class ZeroTierApi:
             raise ApiError(f"the instance on port {self._port} answered {answer.status} to {path}")
         try:
             return json.loads(body)
-        except ValueError:
+        except (ValueError, RecursionError):
             raise ApiError(f"the instance on port {self._port} did not send JSON") from None
 
     def status(self) -> dict[str, Any]:

@@ -5,7 +5,7 @@ import sys
 import typing
 
 import vyos.opmode
-from zerotier_multi.op import actions, api, archives, errors
+from zerotier_multi.op import actions, api, archives, arguments, errors
 
 _KINDS = {
     errors.NotConfigured: vyos.opmode.UnconfiguredSubsystem,
@@ -78,12 +78,12 @@ def show_interfaces(raw: bool, bundle: typing.Optional[str], detail: bool, stati
     return _ask(api.interfaces, raw, bundle, detail, statistics)
 
 
-def restart_bundle(bundle: str, instance: typing.Optional[int]):
+def restart_bundle(bundle: str, instance: typing.Optional[str]):
     """Restart instances, one after the other"""
     _ask(actions.restart, bundle, instance)
 
 
-def reset_identity(bundle: str, instance: typing.Optional[int], no_prompt: bool):
+def reset_identity(bundle: str, instance: typing.Optional[str], no_prompt: bool):
     """Delete identities and make new ones"""
     _ask(actions.reset_identity, bundle, instance, no_prompt)
 
@@ -111,6 +111,7 @@ def add_archive(path: str, bundle: typing.Optional[str], passphrase_file: typing
 
 
 if __name__ == '__main__':
+    sys.argv[1:] = arguments.with_values(sys.argv[1:])
     try:
         res = vyos.opmode.run(sys.modules[__name__])
         if res:
@@ -118,3 +119,5 @@ if __name__ == '__main__':
     except (ValueError, vyos.opmode.Error) as e:
         print(e)
         sys.exit(1)
+    except KeyboardInterrupt:
+        sys.exit(130)

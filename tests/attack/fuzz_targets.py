@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import base64
+import binascii
 import gzip
 import io
+import ipaddress
 import json
 import random
 import re
 import socket
+import struct
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, redirect_stderr, redirect_stdout, suppress
@@ -32,7 +35,12 @@ from zerotier_multi.files import clear_unfinished
 from zerotier_multi.homefiles import home_files, is_kept, is_leftover
 from zerotier_multi.homes import home_fault, own_identity
 from zerotier_multi.identity import PublicIdentity, SecretIdentity
+from zerotier_multi.importing.lines import commands, read_source
+from zerotier_multi.importing.process import ImportProblem
+from zerotier_multi.invite import Invite, InvitedInstance, encode, warnings
 from zerotier_multi.op import data, gather, text
+from zerotier_multi.op.benchmark import decide, drive, serve, usage
+from zerotier_multi.op.benchmark import text as benchmark_text
 from zerotier_multi.pathd.instances import controllers, members, resolver
 from zerotier_multi.pathd.nftables import mss, spoofed
 from zerotier_multi.pathd.probe import wire
@@ -66,6 +74,9 @@ def targets(directory: Path) -> Made:
         *_names(),
         *_api(),
         *_controllers(),
+        *_invites(),
+        *_benchmark(),
+        *_sources(directory),
         *_control(directory),
         *_ztsh(directory),
     ]
@@ -388,6 +399,158 @@ def _controllers() -> Made:
     return [
         Target("answers of a controller", members, mutated_json, understood),
         Target("what an attempt prints", [done], mutated_json, outcome, [{"members": [1]}, []]),
+    ]
+
+
+# -- what another router has printed, and what it says in a benchmark
+
+
+def _invites() -> Made:
+    base = EXAMPLE.replace("remote R2 prefix 10.0.55.2/32\n", "") + "controller-free\n"
+    identity = PublicIdentity.parse(f"89e92ceee5:0:{'ab' * 64}")
+    endpoints = (endpoint("192.0.2.2:9993"), endpoint("[2001:db8::2]:9993"))
+    prefixes = (ipaddress.ip_network("10.0.55.2/32"),)
+    samples = [
+        Invite(2, "8056c2e21c000001", prefixes, {1: InvitedInstance(identity, endpoints)}),
+        Invite(3, None, prefixes, {k: InvitedInstance(replace(identity, address=f"{k:010x}"), endpoints) for k in range(1, 5)}),
+    ]
+
+    def call(given: bytes) -> bool:
+        word = base64.urlsafe_b64encode(given + struct.pack("!I", binascii.crc32(given))).rstrip(b"=").decode()
+        tree = configured(base)["zt0"]
+        tree["remote"] = {"R2": {"invite": word}}
+        try:
+            made = parse_bundle("zt0", tree)
+        except ConfigProblems as problems:
+            assert str(problems).isprintable() and f"invite {word[:12]}" in str(problems)
+            return False
+        if check_bundle(made, _CPUS):
+            return False
+        plan = make_plan(made, _CPUS, "x")
+        assert from_json(to_json(plan)) == plan
+        assert all("/0" not in route.prefix for route in plan.routes)
+        assert all(line.isprintable() for line in warnings(made.path, tree["remote"], plan, None))
+        return True
+
+    odd = [replace(samples[0], site=0), replace(samples[0], prefixes=(ipaddress.ip_network("0.0.0.0/0"),))]
+    bodies, known = (
+        [base64.urlsafe_b64decode(word + "=" * (-len(word) % 4))[:-4] for word in map(encode, made)] for made in (samples, odd)
+    )
+    return [Target("invites", bodies, mutated_bytes, call, known)]
+
+
+def _benchmark() -> Made:
+    looks = [
+        usage.Look(at, {0: at / 2, 1: at / 3}, {1: {100: at / 2, 101: at / 4}, 2: {200: at / 3}}, {1: int(at) << 30, 2: 5})
+        for at in (10.0, 12.0)
+    ]
+    said = serve.describe(PLAN)
+    sample = [json.loads(json.dumps(one)) for one in (said, *(one.to_json() for one in looks))]
+
+    def call(given: str) -> bool:
+        try:
+            answer, first, last = json.loads(given)
+            drive.reason(answer)
+            far, begin, end = drive.far_end("R2", answer), usage.from_json(first), usage.from_json(last)
+        except (KeyError, TypeError, ValueError, AttributeError, RecursionError):
+            return False
+        near = decide.End("R1", {k: (k,) for k in range(1, 5)}, tuple(range(4)))
+        step = drive.made_step([1, 2], (looks[0], begin, 1, 0), (looks[1], end, 1000, 1))
+        found = drive.result(PLAN, "R2", [step], near, far, decide.decide("zt0", 4, [step], near, far))
+        assert "NaN" not in (told := json.dumps(found)) and "Infinity" not in told
+        assert benchmark_text.text(found).replace("\n", "").isprintable()
+        return True
+
+    odd = [
+        json.dumps([{**sample[0], "instances": {"1": [float("inf")]}}, *sample[1:]]),
+        *(json.dumps([*sample[:2], {**sample[2], "at": at}]) for at in (float("nan"), float("inf"), 10**400)),
+        json.dumps([*sample[:2], {**sample[2], "received": {"1": 10**400}}]),
+        json.dumps([sample[0], sample[2], sample[1]]),
+        _DEEP,
+    ]
+    return [Target("answers in a benchmark", [sample], as_text, call, odd)]
+
+
+# -- what runs ZeroTier elsewhere
+
+
+def _sources(directory: Path) -> Made:
+    home = directory / "zerotier-one"
+    (home / "networks.d").mkdir(parents=True)
+    (home / "networks.d" / "8056c2e21c000001.conf").touch()
+    conf = {
+        "physical": {"192.0.2.0/24": {"blacklist": True}, "198.51.100.0/24": {"mtu": 1400, "trustedPathId": 7}},
+        "virtual": {"0123456789": {"try": ["192.0.2.1/9993"]}},
+        "settings": {
+            "primaryPort": 9995,
+            "bind": ["192.0.2.9"],
+            "portMappingEnabled": True,
+            "interfacePrefixBlacklist": ["zt", "eth3"],
+            "policies": {"fast": {"basePolicy": "active-backup", "links": {"eth0": {"mode": "primary", "ipvPref": 4}}}},
+        },
+    }
+    uci = (
+        "config zerotier 'global'\n\toption enabled 1\n\toption port '9994'\n\tlist join '8056c2e21c000001'\n\toption secret 'x'\n"
+    )
+    old = "set container name zt1 image 'zerotier/zerotier:1.14.2'\nset container name zt1 arguments '8056c2e21c000001'\n"
+
+    def imported(path: Path) -> bool:
+        try:
+            lines = commands(read_source(path))
+        except ImportProblem as problem:
+            assert "\n" not in str(problem)
+            return False
+        assert all(line.isprintable() and line.startswith(("set interfaces zerotier zt", "#")) for line in lines)
+        return len(lines) > 4
+
+    def local_conf(given: str) -> bool:
+        (home / "local.conf").write_bytes(encoded(given))
+        return imported(home)
+
+    def port(given: str) -> bool:
+        (home / "local.conf").write_text("{}")
+        (home / "zerotier-one.port").write_bytes(encoded(given))
+        try:
+            return imported(home)
+        finally:
+            (home / "zerotier-one.port").unlink()
+
+    def configuration(given: str) -> bool:
+        (directory / "source").write_bytes(encoded(given))
+        return imported(directory / "source")
+
+    near = '{"a":' * 985 + "1" + "}" * 985  # which JSON may be
+    boot = _BOOT.replace("controller-free", "primary {\n port 9994\n}")
+    return [
+        Target(
+            "local.conf of zerotier-one",
+            [conf],
+            as_text,
+            local_conf,
+            [
+                "[" * 5000,
+                _DEEP,
+                near,
+                '{"settings": {"interfacePrefixBlacklist": %s1%s}}' % ("[" * 980, "]" * 980),
+                '{"settings": {"bind": 5}}',
+                '{"settings": {"primaryPort": true}}',
+            ],
+        ),
+        Target("zerotier-one.port", ["9993", "9993\n"], mutated_text, port, ["²", "9" * 5000]),
+        Target(
+            "configurations to import",
+            [uci, old, boot, "set interfaces zerotier zt0 primary port 9994\n"],
+            mutated_text,
+            configuration,
+            [
+                uci.replace("9994", "²"),
+                uci.replace("9994", "9" * 5000),
+                uci + f"\toption local_conf_path '/{'x' * 5000}'\n",
+                "set interfaces zerotier zt0 primary port ²\n",
+                old + f"set container name zt1 volume h source /{'x' * 5000}\n"
+                "set container name zt1 volume h destination /var/lib/zerotier-one\n",
+            ],
+        ),
     ]
 
 

@@ -328,6 +328,27 @@ def test_values_that_the_definition_would_not_let_through(tree: dict, sentence: 
     assert str(refused.value) == sentence
 
 
+@pytest.mark.parametrize("level", ["", "remote R2 "])
+@pytest.mark.parametrize(
+    ("lines", "sentence"),
+    [
+        ("instance 01 {}\ninstance 1 {}", "instance 01 is another instance 1; delete one of them"),
+        ("instance 1 {}\ninstance 001 {}", "instance 001 is another instance 1; delete one of them"),
+        ("instance 02 {}\ninstance 1 {}", None),
+        ("instance 10 {}\ninstance 1 {}", None),
+    ],
+)
+def test_an_instance_is_configured_once(level: str, lines: str, sentence: str | None) -> None:
+    value = f"identity 89e92ceee5:0:{KEY}" if level else "cpu 1"
+    text = "\n".join(f"{level}{line.format(value)}" for line in lines.splitlines())
+    if sentence is None:
+        parse_bundle("zt0", configured(EXAMPLE + text)["zt0"])
+        return
+    with pytest.raises(ConfigProblems) as refused:
+        parse_bundle("zt0", configured(EXAMPLE + text)["zt0"])
+    assert str(refused.value) == f"{P} {level}{sentence}"
+
+
 def test_a_secret_identity_is_never_repeated() -> None:
     secret = f"89e92ceee5:0:{KEY}:{'cd' * 64}"
     with pytest.raises(ConfigProblems) as refused:

@@ -12,6 +12,7 @@ from tests.unit.test_world import ADDRESS, EARTH, MKWORLD, PUBLIC, ROOT, planet,
 from zerotier_multi import names
 from zerotier_multi.homes import own_identity
 from zerotier_multi.identity import PublicIdentity
+from zerotier_multi.importing.openwrt import read_uci
 from zerotier_multi.importing.lines import commands, read_source
 from zerotier_multi.importing.process import ImportProblem
 from zerotier_multi.op import api, gather
@@ -228,6 +229,7 @@ config network 'earth'
 	option id {NETWORK.upper()}
 	option allow_managed '1'
 """
+UCI = f"config zerotier 'global'\n\toption enabled 1\n\tlist join '{NETWORK}'\n\t{{}}\n"
 OLD_UCI = f"config zerotier sample_config\n\toption enabled '0'\n\tlist join '{NETWORK}'\n\toption secret ''\n"
 
 
@@ -425,7 +427,11 @@ def test_what_a_file_says_stays_one_quoted_word_of_one_line(tmp_path: Path) -> N
         (lambda path: _file(path, "set interfaces ethernet eth0 address dhcp\n"), "the configuration has no container with ZeroTier and no interfaces zerotier; give another file"),
         (lambda path: _file(path, "interfaces {\n}\n}\n"), "line 3 closes a brace that is not open; correct it"),
         (lambda path: _file(path, "config zerotier 'x\n"), "line 1 is not of UCI's form (a quote is missing); correct it"),
-        (lambda path: _broken_home(path), "{path}/z/local.conf is not JSON, so zerotier-one ignores it too; correct or remove it"),
+        *((lambda path, text=text: _broken_home(path, text), "{path}/z/local.conf is not JSON, so zerotier-one ignores it too; correct or remove it")
+          for text in ("{", "[" * 5000, '{"a":' * 5000)),
+        *((lambda path, text=text: _broken_home(path, text), "{path}/z/local.conf is nested more than 16 levels deep, which no local.conf is; correct or remove it")
+          for text in ('{"a":' * 900 + "1" + "}" * 900, '{"settings":{"interfacePrefixBlacklist":' + "[" * 900 + "]" * 900 + "}}")),
+        (lambda path: _file(path, UCI.format("option local_conf_path /" + "x" * 5000)), "{path}/file cannot be read (File name too long)"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_read_is_said_in_one_sentence(tmp_path: Path, make, sentence: str) -> None:
@@ -439,7 +445,33 @@ def _file(path: Path, text: str) -> Path:
     return path / "file"
 
 
-def _broken_home(path: Path) -> Path:
+@pytest.mark.parametrize(("word", "on"), [
+    ("1", True), ("on", True), ("true", True), ("yes", True), ("enabled", True), ("0", False), ("off", False), ("no", False),
+])  # fmt: skip
+def test_booleans_of_openwrt_have_several_words(word: str, on: bool) -> None:
+    """config_get_bool of /lib/functions.sh takes them all."""
+    text = f"config zerotier 'global'\n option enabled '{word}'\nconfig network 'n'\n option id '8056c2e21c000001'\n option enabled '{word}'\n"
+    (process,) = read_uci(text, Path("/etc/config/zerotier"))
+    assert (process.disabled, process.networks) == (not on, ("8056c2e21c000001",) if on else ())
+
+
+def _broken_home(path: Path, text: str) -> Path:
     made = home(path / "z")
-    (made / "local.conf").write_text("{")
+    (made / "local.conf").write_text(text)
     return made
+
+
+@pytest.mark.parametrize("port", ["²", "-1", "65536", pytest.param("9" * 5000, id="long"), "0", "x"])
+def test_what_is_no_port_is_none(tmp_path: Path, port: str) -> None:
+    path = home(tmp_path / "z")
+    (path / "zerotier-one.port").write_text(port)
+    sources = [path, _file(tmp_path, UCI.format(f"option port {port}"))]
+    for source in sources:
+        assert f"{BASE} network-id {NETWORK}" in imported(source) and not any(" port " in line for line in imported(source))
+    native = _file(tmp_path, f"set interfaces zerotier zt0 network-id {NETWORK}\nset interfaces zerotier zt0 primary port {port}\n")
+    assert not any(" port " in line for line in imported(native))
+
+
+@pytest.mark.parametrize("settings", [{"bind": 5}, {"bind": "192.0.2.1"}, {"bind": {"192.0.2.1": 1}}, {"primaryPort": True}])
+def test_settings_of_another_kind_are_left_out(tmp_path: Path, settings: dict) -> None:
+    assert not any("listen" in line or " port " in line for line in imported(home(tmp_path / "z", {"settings": settings})))

@@ -8,9 +8,12 @@ import ipaddress
 import random
 import re
 import struct
+from pathlib import Path
 
 import pytest
-from tests.configuration import EXAMPLE, bundle
+from tests.configuration import EXAMPLE, bundle, configured
+from tests.unit.test_configured_identity import homes
+from zerotier_multi import commit, systemd
 from zerotier_multi.checks import check_bundle
 from zerotier_multi.cpu import Cpu
 from zerotier_multi.errors import ConfigProblems
@@ -20,8 +23,9 @@ from zerotier_multi.op.errors import Unavailable
 from zerotier_multi.op.invite import invite_data, left_out, qr_code
 from zerotier_multi.op.remotes import remotes_data, remotes_text
 from zerotier_multi.planner import make_plan
-from zerotier_multi.values import endpoint
+from zerotier_multi.values import Endpoint, endpoint
 
+__all__ = ["homes"]
 CPUS = tuple(Cpu(n, n) for n in range(4))
 BASE = EXAMPLE.replace("remote R2 prefix 10.0.55.2/32\n", "") + "controller-free\n"
 P = "interfaces zerotier zt0"
@@ -55,14 +59,17 @@ LONG = "remote R2 site 2\nremote R2 prefix 10.0.55.2/32\n" + "".join(
 
 def test_an_invite_is_the_same_as_the_long_form() -> None:
     short, long = (
-        make_plan(bundle(BASE + lines), CPUS, "/usr/sbin/ztnode") for lines in (f"remote R2 invite {encode(invite())}", LONG)
+        make_plan(
+            bundle(BASE.replace("10.14.0.0/28", "10.14.0.0/24") + "transit subnet-length 29\n" + lines), CPUS, "/usr/sbin/ztnode"
+        )
+        for lines in (f"remote R2 invite {encode(invite())}", LONG)
     )
     assert short == long and len(short.peers) == 4
 
 
 def test_what_is_set_beside_it_goes_before() -> None:
     lines = f"remote R2 invite {encode(invite())}\nremote R2 instance 2 endpoint r2.example.org:1\nremote R2 prefix 192.0.2.0/24\nremote R2 instance 3 identity {identity(9)}"
-    parsed = bundle(BASE + lines).remotes[0]
+    parsed = bundle(BASE.replace("10.14.0.0/28", "10.14.0.0/24") + "transit subnet-length 29\n" + lines).remotes[0]
     assert [str(prefix) for prefix in parsed.prefixes] == ["192.0.2.0/24", "10.0.55.2/32"]
     assert not parsed.instances[2].endpoints and str(parsed.instances[2].named[0]) == "r2.example.org:1"
     assert parsed.instances[2].identity == identity(2) and parsed.instances[3].identity == identity(9)
@@ -76,7 +83,11 @@ def test_what_is_set_beside_it_goes_before() -> None:
         invite(network=None),
         invite(prefixes=()),
         invite(instances={}),
-        invite(prefixes=(ipaddress.ip_network("2001:db8::/32"),)),
+        invite(prefixes=(ipaddress.ip_network("2001:db8::2/128"), ipaddress.ip_network("10.0.55.2/32"))),
+        invite(
+            site=1, instances={32: InvitedInstance(identity(1), (endpoint("[::ffff:192.0.2.1]:1"), endpoint("192.0.2.1:65535")))}
+        ),
+        invite(site=510),
     ],
 )
 def test_an_invite_is_read_as_it_was_written(given: Invite) -> None:
@@ -128,6 +139,89 @@ def test_a_commit_is_refused_in_one_sentence(word: str, sentence: str) -> None:
     with pytest.raises(ConfigProblems) as refused:
         bundle(BASE + f"remote R2 invite {word}")
     assert str(refused.value) == sentence
+
+
+AGAIN = "paste the line of 'show zerotier ztN invite' again"
+
+
+def reached(text: str, port: int = 9993, number: int = 1) -> Invite:
+    """An invite with that endpoint, as it would not be written."""
+    return invite(instances={number: InvitedInstance(identity(1), (Endpoint(ipaddress.ip_address(text), port),))})
+
+
+@pytest.mark.parametrize("prefix", ["0.0.0.0/0", "8.8.8.0/31", "192.0.2.0/24", "::/0", "2001:db8::/127"])
+def test_what_draws_the_traffic_of_others_is_set_by_hand(prefix: str) -> None:
+    """Who pastes a line sees nothing of what is in it."""
+    word = encode(invite(prefixes=(ipaddress.ip_network("10.0.55.2/32"), ipaddress.ip_network(prefix))))
+    with pytest.raises(ConfigProblems) as refused:
+        bundle(BASE + f"remote R2 invite {word}")
+    assert str(refused.value) == (
+        f"{P} remote R2 invite {word[:12]}... has prefix {prefix}, and an invite brings single addresses alone; {AGAIN}, and set a "
+        "prefix that you know to be behind that router with remote NAME prefix"
+    )
+
+
+@pytest.mark.parametrize(
+    ("given", "sentence"),
+    [
+        (invite(site=0), "has site 0, but site must be 1 to 510"),
+        (invite(site=511), "has site 511, but site must be 1 to 510"),
+        (invite(site=65535), "has site 65535, but site must be 1 to 510"),
+        (reached("192.0.2.2", number=0), "has instance 0, but instance must be 1 to 32"),
+        (reached("192.0.2.2", number=33), "has instance 33, but instance must be 1 to 32"),
+        (reached("192.0.2.2", 0), "has endpoint 192.0.2.2:0 of instance 1, where no router can be"),
+        (reached("224.0.0.1", 9), "has endpoint 224.0.0.1:9 of instance 1, where no router can be"),
+        (reached("127.0.0.1", 22), "has endpoint 127.0.0.1:22 of instance 1, where no router can be"),
+        (reached("0.0.0.0"), "has endpoint 0.0.0.0:9993 of instance 1, where no router can be"),
+        (reached("ff02::1"), "has endpoint [ff02::1]:9993 of instance 1, where no router can be"),
+        (reached("::1"), "has endpoint [::1]:9993 of instance 1, where no router can be"),
+        (reached("::ffff:127.0.0.1"), "has endpoint [::ffff:7f00:1]:9993 of instance 1, where no router can be"),
+        (
+            invite(instances={1: InvitedInstance(PublicIdentity("ff00000001", bytes(64)))}),
+            "cannot be used, because ff00000001 is a reserved node address",
+        ),
+    ],
+)
+def test_what_the_long_form_refuses_is_refused(given: Invite, sentence: str) -> None:
+    word = encode(given)
+    with pytest.raises(ConfigProblems) as refused:
+        bundle(BASE + f"remote R2 invite {word}")
+    assert str(refused.value) == f"{P} remote R2 invite {word[:12]}... {sentence}; {AGAIN}"
+
+
+def test_a_commit_tells_what_an_invite_brings_that_was_not_there(homes: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(systemd, "is_booting", lambda: False)
+
+    def told(lines: str) -> list[str]:
+        change = commit.check(
+            "zt0", configured(BASE.replace("10.14.0.0/28", "10.14.0.0/24") + "transit subnet-length 29\n" + lines)
+        )
+        commit._publish(change)
+        return [text for text in change.warnings if " invite: " in text]
+
+    first = f"remote R2 invite {encode(invite())}\n"
+    brings = f"{P} remote R2 invite: it brings site 2 and prefix 10.0.55.2/32; what is sent there goes to R2"
+    assert told(first) == [brings]
+    assert told(first) == told(first + "remote R2 prefix 192.0.2.0/24\nmtu 1300\n") == [], "another change"
+    more = invite(prefixes=tuple(map(ipaddress.ip_network, ("10.0.55.2/32", "8.8.8.8/32"))))
+    assert told(f"remote R2 invite {encode(more)}\n") == [
+        f"{P} remote R2 invite: it brings site 2 and prefixes 10.0.55.2/32, 8.8.8.8/32; what is sent there goes to R2"
+    ]
+    assert told(first) == [], "less"
+    none = encode(invite(site=3, prefixes=(), instances={1: InvitedInstance(identity(7))}))
+    assert told(f"{first}remote R3 invite {none}\n") == [f"{P} remote R3 invite: it brings site 3 and no prefix"]
+    assert told(f"remote R2 invite {encode(invite(site=3))}\n") == [brings.replace("site 2", "site 3")]
+    assert told(first) == [brings]
+    other = invite(instances={k: InvitedInstance(identity(k + 8)) for k in range(1, 5)})
+    assert told(f"remote R2 invite {encode(other)}\n") == [brings], "who has it now is another router"
+    assert told(f"remote R2 disable\n{first}") == []
+
+
+def test_a_boot_takes_invites_without_a_word(homes: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No plan is published yet, and nobody has pasted anything."""
+    monkeypatch.setattr(systemd, "is_booting", lambda: True)
+    change = commit.check("zt0", configured(BASE + f"remote R2 invite {encode(invite())}"))
+    assert change.plan and len(change.plan.routes) == 1 and change.warnings == ()
 
 
 def test_an_invite_to_another_network_is_refused() -> None:

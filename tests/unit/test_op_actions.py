@@ -22,9 +22,10 @@ from tests.unit.op_box import PLAN
 from zerotier_multi import commit, engine, names, restarts, turn
 from zerotier_multi.engine import IdentityError, generate_identity
 from zerotier_multi.identity import PublicIdentity
-from zerotier_multi.op import actions, gather, monitor
+from zerotier_multi.op import actions, api, gather, monitor
 from zerotier_multi.op.errors import NotAllowed, NotConfigured, Unavailable
 from zerotier_multi.op.snapshot import Snapshot
+from zerotier_multi.pathd.control import PathdError
 from zerotier_multi.plan import Plan, to_json
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -106,8 +107,8 @@ def test_a_restart_says_which_traffic_it_stops(
     told = {"bundles": {"zt0": {"paths": [*paths, {"remote": "R2", "family": 4, "instance": 4, "state": "down"}]}}}
     monkeypatch.setattr(restarts, "ask", lambda request: box.ask(request) if request["op"] == "drain" else told)
     said: list[str] = []
-    actions.restart("zt0", 1, said.append)
-    actions.restart("zt0", 4, said.append)  # without a path that is up
+    actions.restart("zt0", "1", said.append)
+    actions.restart("zt0", "4", said.append)  # without a path that is up
     assert [sentence for sentence in said if " restarts" in sentence] == [f"zt0/1 restarts; {notice}", "zt0/4 restarts."]
 
 
@@ -118,8 +119,38 @@ def test_a_restart_ends_with_the_first_instance_that_stays_away(box: Box) -> Non
     ):
         actions.restart("zt0", None, lambda _: None)
     assert len(steps(box)) == 4
-    with pytest.raises(NotConfigured, match="^zt0 has no instance 9; its instances: 1, 2, 3, 4$"):
-        actions.restart("zt0", 9, lambda _: None)
+
+
+@pytest.mark.parametrize("number", ["9", "0", "01", "foo", "-1", "9" * 20])
+def test_what_is_no_instance_is_said(box: Box, number: str) -> None:
+    for command in (lambda: actions.restart("zt0", number), lambda: actions.reset_identity("zt0", number, True)):
+        with pytest.raises(NotConfigured, match=f"^zt0 has no instance {number}; its instances: 1, 2, 3, 4$"):
+            command()
+    assert box.done == []
+
+
+@pytest.mark.parametrize("request_", ["status", "drain"])
+@pytest.mark.parametrize("runs", [True, False])
+def test_a_restart_without_the_daemon_says_how_to_start_it(
+    box: Box, monkeypatch: pytest.MonkeyPatch, request_: str, runs: bool
+) -> None:
+    silent = "zerotier-pathd does not answer (timeout); see: journalctl -u zerotier-pathd"
+
+    def ask(request: dict) -> dict:
+        if request["op"] == request_:
+            raise PathdError(silent)
+        return box.ask(request)
+
+    def systemctl(verb: str, *units: str, check: bool = True) -> str:
+        return f"Id={names.PATHD_UNIT}\nActiveState={'active' if runs else 'inactive'}\n"
+
+    monkeypatch.setattr(restarts, "ask", ask)
+    monkeypatch.setattr(actions.systemd, "systemctl", systemctl)
+    stopped = "zerotier-pathd is not running, so the paths are not monitored; start it with: sudo systemctl start zerotier-pathd"
+    before = "no instance can be restarted without interruption" if request_ == "status" else "zt0/1 was not restarted"
+    with pytest.raises(Unavailable) as refused:
+        actions.restart("zt0", "1", lambda _: None)
+    assert str(refused.value) == f"{before}: {silent if runs else stopped}"
 
 
 def test_a_restart_waits_for_a_commit_and_says_so(box: Box, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -131,7 +162,7 @@ def test_a_restart_waits_for_a_commit_and_says_so(box: Box, monkeypatch: pytest.
     waits = "zt0/1 restarts when a commit or another command is done."
     assert box.done == [] and said == [waits]
     somebody.end()
-    actions.restart("zt0", 1, said.append)
+    actions.restart("zt0", "1", said.append)
     assert steps(box) == ["drain zt0p1", f"restart {PLAN.instances[0].unit}"] and said.count(waits) == 1
 
 
@@ -142,7 +173,7 @@ def test_a_commit_goes_between_two_restarts_and_not_while_one_is_away(box: Box, 
         other = turn.Turn()
         assert other.take()
         box.done.append("commit")
-        names.plan_file("zt0").write_text(to_json(replace(actions.plan_of("zt0"), mtu=1300)))
+        names.plan_file("zt0").write_text(to_json(replace(actions.enabled_plan_of("zt0"), mtu=1300)))
         other.end()
 
     def ask(request: dict) -> dict:
@@ -160,14 +191,9 @@ def test_a_commit_goes_between_two_restarts_and_not_while_one_is_away(box: Box, 
     assert steps(box) == ["drain zt0p1", f"restart {PLAN.instances[0].unit}", "commit"]
 
 
-@pytest.mark.parametrize("answer", ["", "n", "no", "yess", None])
-def test_identities_stay_without_a_yes(box: Box, monkeypatch: pytest.MonkeyPatch, answer: str | None) -> None:
-    def typed(_question: str) -> str:
-        if answer is None:
-            raise EOFError
-        return answer
-
-    monkeypatch.setattr("builtins.input", typed)
+@pytest.mark.parametrize("answer", ["", "n", "no", "yess"])
+def test_identities_stay_without_a_yes(box: Box, monkeypatch: pytest.MonkeyPatch, answer: str) -> None:
+    monkeypatch.setattr("builtins.input", lambda _question: answer)
     said: list[str] = []
     actions.reset_identity("zt0", None, False, said.append)
     assert box.done == [] and said[-1] == "Nothing was changed."
@@ -175,7 +201,7 @@ def test_identities_stay_without_a_yes(box: Box, monkeypatch: pytest.MonkeyPatch
 
 
 def test_an_identity_is_deleted_after_a_yes_and_made_anew(box: Box, monkeypatch: pytest.MonkeyPatch) -> None:
-    plan = actions.plan_of("zt0")
+    plan = actions.enabled_plan_of("zt0")
 
     def generate(change: commit.Change) -> None:
         assert change.plan == plan
@@ -188,7 +214,7 @@ def test_an_identity_is_deleted_after_a_yes_and_made_anew(box: Box, monkeypatch:
     monkeypatch.setattr(commit, "_apply", lambda change: box.done.append("apply"))
     monkeypatch.setattr("builtins.input", lambda _question: "y")
     said: list[str] = []
-    actions.reset_identity("zt0", 2, False, said.append)
+    actions.reset_identity("zt0", "2", False, said.append)
     assert box.done == ["drain zt0p2", f"stop {plan.instances[1].unit}", "apply"]
     assert said[-1] == "zt0/2 is node 00000000c2 now."
     assert not (Path(plan.instances[1].home) / "identity.public").exists()
@@ -199,7 +225,7 @@ def test_an_identity_is_deleted_after_a_yes_and_made_anew(box: Box, monkeypatch:
 @pytest.mark.parametrize("what", ["commit", "deletion", "reset"])
 def test_who_answers_late_undoes_nothing(box: Box, monkeypatch: pytest.MonkeyPatch, what: str) -> None:
     """The question may stand for hours; what others have changed in that time stays."""
-    plan = actions.plan_of("zt0")
+    plan = actions.enabled_plan_of("zt0")
     file, secret = names.plan_file("zt0"), Path(plan.instances[1].home) / "identity.secret"
     monkeypatch.setattr(commit, "_generate", lambda _change: box.done.append("generate"))
     monkeypatch.setattr(commit, "_apply", lambda _change: box.done.append("apply"))
@@ -218,7 +244,7 @@ def test_who_answers_late_undoes_nothing(box: Box, monkeypatch: pytest.MonkeyPat
     with pytest.raises(Unavailable, match=rf"^zt0{'/2' if what == 'reset' else ''} was changed meanwhile; try again$"):
         actions.reset_identity("zt0", None, False, lambda _: None)
     assert box.done == [] and all((Path(i.home) / "identity.secret").exists() for i in plan.instances)
-    assert not file.exists() or (actions.plan_of("zt0").mtu == 1300) == (what == "commit")
+    assert not file.exists() or (actions.enabled_plan_of("zt0").mtu == 1300) == (what == "commit")
 
 
 def test_why_no_identity_was_made_is_said(tmp_path: Path) -> None:
@@ -317,6 +343,13 @@ def test_a_monitor_follows_what_is_committed(monkeypatch: pytest.MonkeyPatch, tm
         live.block(False)
 
 
+def test_on_a_narrow_terminal_a_long_line_stays_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    """What is drawn is counted in lines; the terminal continues long lines again at the end."""
+    with monitor._screen():
+        begin = capsys.readouterr().out
+    assert "\x1b[?7l" in begin and "\x1b[?7h" in capsys.readouterr().out
+
+
 def test_a_process_and_its_counters_are_read(tmp_path: Path) -> None:
     assert gather.read_process(os.getpid()).memory > 1 << 20
     assert gather.read_process(0) is None and gather.read_counters("zt0p1", tmp_path) is None
@@ -342,6 +375,7 @@ def commands() -> list[str]:
 def test_every_command_of_the_definition_exists_with_its_options(script: ModuleType) -> None:
     found = set()
     for command in commands():
+        assert not re.search(r"[^=]\"\$", command), f"{command}: a word with a dash would be an option"
         if "zerotier_monitor.py" in command or "zerotier_benchmark.py" in command:
             continue
         name, options = re.fullmatch(r"(?:LESSOPEN= )?sudo \$\{vyos_op_scripts_dir\}/zerotier\.py (\w+)(.*)", command).groups()
@@ -384,6 +418,7 @@ HOSTILE = [
     "a b",
     "",
     "-x",
+    "--",
     "\x1b[2Jx",
     "x\nset system",
     "²",
@@ -420,10 +455,40 @@ def test_a_hostile_value_gets_one_sentence(called: Callable[..., tuple[int, str]
         assert ("cannot be the name of a remote" if f"--name={value}" in arguments else "is not configured") in told
 
 
-@pytest.mark.parametrize("value", ["x", "²", "1e3", "9" * 5000, "0x1", "../1", "1\n2", "-1"])
-def test_a_hostile_number_gets_an_error(called: Callable[..., tuple[int, str]], value: str) -> None:
-    status, told = called("zerotier.py", "restart_bundle", "--bundle=zt0", f"--instance={value}")
-    assert status in (1, 2) and ("invalid int value" in told or "is not configured" in told)
+@pytest.mark.parametrize("value", ["", "x", "²", "1e3", "9" * 5000, "0x1", "../1", "1\n2", "-1", "--"])
+def test_a_hostile_number_gets_one_sentence(box: Box, called: Callable[..., tuple[int, str]], value: str) -> None:
+    for command in ("restart_bundle", "reset_identity"):
+        status, told = called("zerotier.py", command, "--bundle=zt0", f"--instance={value}")
+        assert status == 1 and told.isprintable() and told.startswith("zt0 has no instance "), told
+    assert box.done == []
+
+
+@pytest.mark.parametrize(
+    ("end", "status", "told"),
+    [
+        (KeyboardInterrupt, 130, "Nothing was changed."),
+        (EOFError, 1, "nobody answered, so nothing was changed; type y, or pass it on the standard input"),
+    ],
+)
+def test_who_does_not_answer_changes_nothing(
+    box: Box, called: Callable[..., tuple[int, str]], monkeypatch: pytest.MonkeyPatch, end: type, status: int, told: str
+) -> None:
+    def typed(_question: str) -> str:
+        raise end
+
+    monkeypatch.setattr("builtins.input", typed)
+    got, text = called("zerotier.py", "reset_identity", "--bundle=zt0")
+    assert (got, text.splitlines()[-1]) == (status, told) and box.done == []
+
+
+def test_a_command_that_somebody_ends_says_nothing_of_it(
+    called: Callable[..., tuple[int, str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(_bundle: str) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(api, "_look", interrupted)
+    assert called("zerotier.py", "show_bundle", "--bundle=zt0") == (130, "")
 
 
 def test_the_name_of_a_remote_is_that_of_the_definition() -> None:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
 import runpy
 import socket
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 
@@ -260,10 +262,81 @@ def test_work_between_the_ticks_counts() -> None:
     assert busy(last, 71.0)[0] - busy(first, 70.0)[0] == pytest.approx(0.7)
 
 
-@pytest.mark.parametrize("data", [{}, {"at": "x"}, {"at": 1, "busy": [], "instances": {}, "received": {}}])
+LOOK = {"at": 1, "busy": {"0": 0.5}, "instances": {"1": {"100": 0.5}}, "received": {"1": 5}}
+ODD = [float("nan"), float("inf"), -float("inf"), 10**400, 1 << 64]
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        {}, {"at": "x"}, {"at": 1, "busy": [], "instances": {}, "received": {}}, {**LOOK, "received": {"1": -1}}, {**LOOK, "busy": {"-1": 1}},
+        *({**LOOK, "at": odd} for odd in ODD),
+        *({**LOOK, "busy": {"0": odd}} for odd in ODD),
+        *({**LOOK, "instances": {"1": {"100": odd}}} for odd in ODD),
+        *({**LOOK, "received": {"1": odd}} for odd in ODD),
+    ],
+)  # fmt: skip
 def test_what_another_program_says_is_no_look(data: dict) -> None:
+    """Python takes NaN and Infinity for JSON, and an integer of any size."""
+    assert from_json(LOOK).received == {1: 5}
     with pytest.raises((KeyError, TypeError, ValueError, AttributeError)):
-        from_json(data)
+        from_json(json.loads(json.dumps(data)))
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        *({"instances": {"1": [odd]}} for odd in ODD),
+        *({"order": [odd]} for odd in ODD),
+        *({"cores": {"0": odd}} for odd in ODD),
+        {"order": [-1]},
+    ],
+)  # fmt: skip
+def test_what_no_router_says_is_no_far_end(odd: dict, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(serve.box, "read_topology", lambda: HYBRID)
+    with pytest.raises((KeyError, TypeError, ValueError, AttributeError)):
+        drive.far_end("R2", json.loads(json.dumps({**serve.describe(PLAN), **odd})))
+
+
+def test_a_count_that_falls_is_nothing_received() -> None:
+    first, last = from_json(LOOK), from_json({**LOOK, "at": 2, "received": {"1": 0}})
+    made = made_step([1], (first, first, 1, 0), (last, last, 2, 0))
+    assert made.mbit == 0 and enough([made]) == 1
+
+
+@pytest.mark.parametrize(
+    ("answer", "told"),
+    [
+        ({"why": "another run is under way"}, "another run is under way"),
+        ({"why": "\x1b]0;owned\x07\x1b[2J\nset system\r\x9b31m"}, "?]0;owned??[2J set system ?31m"),
+        ({"why": "x" * 500}, "x" * 200),
+        ({"why": {"a": 1}}, "it does not say why"),
+        ({}, "it does not say why"),
+    ],
+)
+def test_the_far_end_says_why_not_in_one_line_that_a_terminal_does_not_obey(
+    answer: dict, told: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(drive.Run, "_connect", lambda self, path: socket.socket())
+    monkeypatch.setattr(drive.Run, "_ask", lambda self, message: {"ok": False, **answer})
+    with ExitStack() as stack, pytest.raises(Unavailable) as refused:
+        drive.Run(PLAN, "R2", PLAN.paths[:1], stack)
+    assert str(refused.value) == f"R2 does not take part: {told}"
+
+
+@pytest.mark.parametrize(
+    "odd", [{"instances": {"1": [float("inf")]}}, {"at": float("inf"), "busy": {}, "instances": {}, "received": {}}]
+)
+def test_a_far_end_without_figures_ends_the_run_in_a_sentence(odd: dict, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(drive, "pids_of", lambda plan: {})
+    monkeypatch.setattr(drive, "leave_instances_alone", lambda plan, stack: None)
+    monkeypatch.setattr(drive.Run, "_connect", lambda self, path: socket.socket())
+    answer = serve.describe(PLAN)
+    monkeypatch.setattr(
+        drive.Run, "_ask", lambda self, message: {**answer, **odd} if "at" not in odd or "op" in message else answer
+    )
+    with ExitStack() as stack, pytest.raises(Unavailable, match="another program|its answer is not as expected"):
+        drive.Run(PLAN, "R2", PLAN.paths[:1], stack)._look([])
 
 
 def test_each_router_has_lines_with_its_own_name_of_the_link(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -330,7 +403,7 @@ def test_the_end_that_receives_leaves_the_cpus_of_instances_alone(monkeypatch: p
     monkeypatch.setattr(serve.os, "sched_getaffinity", lambda pid: cpus[-1])
     monkeypatch.setattr(serve.os, "sched_setaffinity", lambda pid, wanted: cpus.append(wanted))
     monkeypatch.setattr(serve, "require_root", lambda: None)
-    monkeypatch.setattr(serve, "plan_of", lambda bundle: PLAN)
+    monkeypatch.setattr(serve, "enabled_plan_of", lambda bundle: PLAN)
     monkeypatch.setattr(serve, "open_listeners", lambda plan, stack: [])
     during = []
     monkeypatch.setattr(serve.Server, "run", lambda self, waiting: during.append(cpus[-1]) or True)
@@ -350,21 +423,25 @@ def test_which_paths_are_measured(monkeypatch: pytest.MonkeyPatch) -> None:
         usable(PLAN, "R2")
 
 
-@pytest.mark.parametrize("seconds", [0, 2, 61, -5, 10**9])
-def test_a_run_has_a_length_that_it_can_have(seconds: int, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("seconds", ["0", "2", "61", "-5", "1000000000", "abc", "", "²", "4.5"])
+def test_a_run_has_a_length_that_it_can_have(seconds: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(drive, "require_root", lambda: None)
-    with pytest.raises(WrongValue, match="between 3 and 60 s"):
+    with pytest.raises(WrongValue, match=f"^duration {seconds} is not a number of seconds from 3 to 60$"):
         drive.measure("zt0", "R2", seconds)
 
 
 def test_the_script_says_what_is_wrong_in_one_sentence(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setattr(gather, "read_plans", lambda: Published({"zt0": PLAN}))
-    for arguments in (["--bundle=zt9", "--server"], ["--bundle=zt9", "--remote=R2"], ["--bundle=zt0", "--remote=\x1b[2Jx"]):
+    known = ["--bundle=zt0", "--remote=R2"]
+    for arguments in (
+        ["--bundle=zt9", "--server"], ["--bundle=zt9", "--remote=R2"], ["--bundle=zt0", "--remote=\x1b[2Jx"],
+        [*known, "--duration=abc"], [*known, "--duration=-5"], [*known, "--duration=--"],
+    ):  # fmt: skip
         monkeypatch.setattr(sys, "argv", ["zerotier_benchmark.py", *arguments])
         with pytest.raises(SystemExit) as ended:
             runpy.run_path(str(ROOT / "src/op_mode/zerotier_benchmark.py"), run_name="__main__")
         told = capsys.readouterr().out.strip()
-        assert ended.value.code == 1 and told.isprintable() and ("not configured" in told or "no remote" in told)
+        assert ended.value.code == 1 and told.isprintable() and re.search("not configured|no remote|^duration", told)
 
 
 def test_the_answer_is_a_table_sentences_and_lines() -> None:

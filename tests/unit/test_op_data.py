@@ -128,6 +128,20 @@ def test_a_path_with_its_peer() -> None:
     assert found["paths"][1]["loss"] == 0.25 and "25.0" in text.paths(found, False)
 
 
+def test_a_latency_that_nobody_has_measured_is_not_shown_as_none_at_all() -> None:
+    def latencies(of_the_engine: int, of_the_probes: float | None) -> tuple[float | None, bool]:
+        answers = {i.unit: Answer(peers=({**peer(f"00000000b{i.number}"), "latency": of_the_engine},)) for i in PLAN.instances}
+        told = pathd()
+        for path in told["bundles"]["zt0"]["paths"]:
+            path["rtt_ms"] = of_the_probes
+        seen = box(answers=answers, pathd=told)
+        found = data.paths(seen, seen.plans[0])
+        return found["paths"][0]["latency_ms"], " 0.0" in text.paths(found, False)
+
+    assert latencies(0, None) == latencies(-1, None) == (None, False)
+    assert latencies(3, None) == (3, False) and latencies(0, 0.04) == (0.04, True)
+
+
 def test_a_path_that_is_not_up_is_named_with_its_cause() -> None:
     told = pathd(zt0p2="down")
     told["bundles"]["zt0"]["paths"][1] |= {"changes": 3, "cause": "no answer to 3 probes"}
@@ -148,7 +162,8 @@ def test_how_a_node_is_reached() -> None:
     assert underlay([peer("00000000c1", role="LEAF")], a, True, NOW).link == "none"
     assert underlay(None, a, True, NOW) == underlay([root], None, True, NOW) == Underlay()
     assert underlay([root], "00000000c1", True, NOW).address == "[2001:db8::9]:1"
-    assert underlay([{**peer(a), "latency": -1}], a, True, NOW).latency_ms is None
+    for unknown in (-1, 0):  # as where nothing has been measured
+        assert underlay([{**peer(a), "latency": unknown}], a, True, NOW) == Underlay("direct", "198.51.100.2:9993")
     left = {**peer(a), "paths": [{**peer(a)["paths"][0], "preferred": False}]}
     assert underlay([left], a, True, NOW).link == "none"
     far, near = {**peer("00000000d1", role="MOON"), "latency": 30}, {**peer("00000000d2", role="MOON"), "latency": 3}

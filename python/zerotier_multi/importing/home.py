@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from zerotier_multi import world
-from zerotier_multi.importing.process import ImportProblem, Process, of_local_conf
+from zerotier_multi.importing.process import ImportProblem, Process, of_local_conf, port_of
 from zerotier_multi.planet import is_our_planet
 
 MOST = 1 << 20  # bytes of a file
@@ -20,6 +20,7 @@ TOOK = (
 )
 _NETWORK = re.compile(r"([0-9a-f]{16})\.conf")
 _CONTROLLED = re.compile(r"[0-9a-f]{16}\.json")
+_DEEP = 16  # levels of a file that somebody means; its own have six
 _PARTS = ("identity.public", "identity.secret", "local.conf", "networks.d", "zerotier-one.port")
 
 
@@ -103,8 +104,7 @@ def _bytes(file: Path) -> bytes:
 
 
 def _port(path: Path) -> int | None:
-    text = _text(path / "zerotier-one.port").strip()
-    return int(text) if text.isdigit() else None
+    return port_of(_text(path / "zerotier-one.port").strip())
 
 
 def _listed(path: Path) -> list[Path]:
@@ -127,8 +127,19 @@ def read_json(path: Path) -> dict[str, object]:
     text = _text(path)
     try:
         read = json.loads(text or "{}")
-    except ValueError:
+    except (ValueError, RecursionError):
         raise ImportProblem(f"{path} is not JSON, so zerotier-one ignores it too; correct or remove it") from None
     if not isinstance(read, dict):
         raise ImportProblem(f"{path} is not a JSON object; correct or remove it")
+    level: list[object] = [read]
+    for _ in range(_DEEP):
+        level = [below for one in level for below in _below(one)]
+    if level:
+        raise ImportProblem(f"{path} is nested more than {_DEEP} levels deep, which no local.conf is; correct or remove it")
     return read
+
+
+def _below(value: object) -> Iterable[object]:
+    if isinstance(value, dict):
+        return value.values()
+    return value if isinstance(value, list) else ()

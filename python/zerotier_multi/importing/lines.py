@@ -21,12 +21,16 @@ _COPY = """sudo sh -c '[ -e "$1" ] && { echo "$1 exists"; exit 1; }; install -D 
 def read_source(path: Path) -> list[list[Process]]:
     """What a file or directory says: the processes of each bundle. Raises :class:`ImportProblem`."""
     try:
-        if path.is_dir():
-            return [read_homes(path)]
-        with path.open("rb") as file:
-            text = file.read(MOST).decode(errors="replace")
-    except OSError as error:
+        return _read(path)
+    except OSError as error:  # the name of another file may stand in it, and be one that no file can have
         raise ImportProblem(f"{path} cannot be read ({error.strerror})") from None
+
+
+def _read(path: Path) -> list[list[Process]]:
+    if path.is_dir():
+        return [read_homes(path)]
+    with path.open("rb") as file:
+        text = file.read(MOST).decode(errors="replace")
     if is_uci(text):
         return [[process] for process in read_uci(text, path)]
     if is_vyos(text):

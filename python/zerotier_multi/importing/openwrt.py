@@ -6,7 +6,12 @@ import shlex
 from pathlib import Path
 
 from zerotier_multi.importing.home import TOOK, read_json
-from zerotier_multi.importing.process import ImportProblem, Process, of_local_conf
+from zerotier_multi.importing.process import ImportProblem, Process, of_local_conf, port_of
+
+# What OpenWrt takes for a truth value (config_get_bool of its /lib/functions.sh); anything else is the default.
+_BOOLEANS = {
+    **dict.fromkeys(("1", "on", "true", "yes", "enabled"), True), **dict.fromkeys(("0", "off", "false", "no", "disabled"), False),
+}  # fmt: skip
 
 Section = tuple[str, str, dict[str, list[str]]]  # type, name, options
 
@@ -39,18 +44,22 @@ def _sections(text: str) -> list[Section]:
     return found
 
 
+def _is_on(options: dict[str, list[str]], key: str, default: bool) -> bool:
+    return _BOOLEANS.get(options.get(key, [""])[-1], default)
+
+
 def _process(name: str, options: dict[str, list[str]], networks: list[dict[str, list[str]]], file: Path) -> Process:
     joined = [
         *options.get("join", []),
-        *(one["id"][-1] for one in networks if "id" in one and one.get("enabled", ["1"])[-1] == "1"),
+        *(one["id"][-1] for one in networks if "id" in one and _is_on(one, "enabled", True)),
     ]
     # ZeroTier allows addresses and routes where nothing is said.
     remarks = [TOOK.format(network=word.lower()) for word in options.get("join", [])]
     for network in networks:
-        if "id" in network and network["id"][-1] in joined and network.get("allow_managed", ["1"])[-1] != "0":
+        if "id" in network and network["id"][-1] in joined and _is_on(network, "allow_managed", True):
             remarks.append(TOOK.format(network=network["id"][-1].lower()))
         for option in ("allow_global", "allow_default", "allow_dns"):
-            if network.get(option, ["0"])[-1] == "1":
+            if _is_on(network, option, False):
                 remarks.append(
                     f"{option} of {network.get('id', ['a network'])[-1]} is not taken over; set address, transit and remote instead"
                 )
@@ -58,16 +67,15 @@ def _process(name: str, options: dict[str, list[str]], networks: list[dict[str, 
     conf = read_json(Path(conf_file)) if conf_file and Path(conf_file).exists() else {}
     if conf_file and not conf:
         remarks.append(f"{conf_file} is not on this router; import it there or copy it here")
-    port = options.get("port", [""])[-1]
     # OpenWrt writes the secret into its home at each start, also over the one of config_path.
     own = bool(options.get("secret", [""])[-1])
     return of_local_conf(
         conf,
         name,
         networks=tuple(word.lower() for word in joined),
-        port=int(port) if port.isdigit() and int(port) else None,
+        port=port_of(options.get("port", [""])[-1]),
         home=None if own else options.get("config_path", [""])[-1] or None,
         secret=f"option secret of config zerotier {name} in {file}" if own else "",
-        disabled=options.get("enabled", ["0"])[-1] != "1",
+        disabled=not _is_on(options, "enabled", False),
         remarks=tuple(remarks),
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -37,6 +38,12 @@ class Process:
     remarks: tuple[str, ...] = ()
 
 
+def port_of(text: str) -> int | None:
+    """The port that a text is; None for 0, which leaves the choice to ZeroTier, and for any other text."""
+    number = int(text) if re.fullmatch("[0-9]{1,5}", text) else 0
+    return number if 0 < number < 65536 else None
+
+
 def of_local_conf(conf: Mapping[str, Any], name: str, **known: Any) -> Process:
     """A process by its ``local.conf``; ``known`` is what other sources say of it."""
     settings = conf.get("settings")
@@ -51,11 +58,11 @@ def of_local_conf(conf: Mapping[str, Any], name: str, **known: Any) -> Process:
         if found is None:
             remarks.append(f"{'.'.join(key)} of local.conf has no setting")
         lines += found or []
-    port = settings.get("primaryPort")
+    bind = settings.get("bind")
     made = Process(
         name,
-        port=port if isinstance(port, int) else None,
-        listen=tuple(str(address) for address in settings.get("bind") or ()),
+        port=port_of(str(settings.get("primaryPort"))),
+        listen=tuple(map(str, bind)) if isinstance(bind, list) else (),
         settings=tuple(dict.fromkeys(lines)),
     )
     return replace(made, **{**known, "port": known.get("port") or made.port, "remarks": (*known.get("remarks", ()), *remarks)})

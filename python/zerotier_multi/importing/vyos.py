@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from zerotier_multi.importing.home import is_home, read_home
-from zerotier_multi.importing.process import ImportProblem, Process
+from zerotier_multi.importing.process import ImportProblem, Process, port_of
 from zerotier_multi.settings import ANY, SETTINGS
 
 Words = tuple[str, ...]
@@ -103,7 +103,7 @@ def _interfaces(lines: list[Words]) -> Iterable[Process]:
             name,
             networks=tuple(words[1] for words in own if words[0] == "network-id" and len(words) > 1),
             port=next(
-                (int(words[2]) for words in own if words[:2] == ("primary", "port") and words[2:] and words[2].isdigit()), None
+                (found for words in own if words[:2] == ("primary", "port") and (found := port_of(" ".join(words[2:])))), None
             ),
             listen=tuple(words[1] for words in own if words[0] == "listen-address" and len(words) > 1),
             settings=tuple(settings),

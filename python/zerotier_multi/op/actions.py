@@ -23,7 +23,7 @@ from zerotier_multi.files import is_running, sync
 from zerotier_multi.homes import keep_secrets, own_identity
 from zerotier_multi.op.data import SCHEMA
 from zerotier_multi.op.errors import Unavailable
-from zerotier_multi.op.gather import ask_instance, instance_of, plan_of, require_root
+from zerotier_multi.op.gather import ask_instance, enabled_plan_of, instance_of, require_root, silence_of_pathd
 from zerotier_multi.op.peer import SILENCE, SILENCE_ROOTS, live_address
 from zerotier_multi.pathd.control import PathdError
 from zerotier_multi.plan import InstancePlan, Plan
@@ -40,21 +40,21 @@ def _tell(sentence: str) -> None:
     print(sentence, flush=True)
 
 
-def _chosen(plan: Plan, number: int | None) -> Sequence[InstancePlan]:
+def _chosen(plan: Plan, number: str | None) -> Sequence[InstancePlan]:
     return plan.instances if number is None else [instance_of(plan, number)]
 
 
 # -- restart
 
 
-def restart(bundle: str, number: int | None, say: Say = _tell) -> None:
+def restart(bundle: str, number: str | None, say: Say = _tell) -> None:
     """Restart all instances of a bundle, or one; each is back before the next one goes.
 
     A commit goes between two of them, never while one is away: it could take down the others at that moment. Raises
     :class:`Unavailable` when one does not come back, or a commit has changed the bundle; those after it are left as they are.
     """
     require_root()
-    plan = plan_of(bundle)
+    plan = enabled_plan_of(bundle)
 
     def restart_one(instance: InstancePlan) -> None:
         name = f"{bundle}/{instance.number}"
@@ -64,7 +64,9 @@ def restart(bundle: str, number: int | None, say: Say = _tell) -> None:
             for sentence in keep_secrets(Path(instance.home), running=False):
                 say(sentence)
             systemd.start_again([instance.unit], wait=True)
-        except (PathdError, systemd.SystemdError, OSError) as error:
+        except PathdError as error:
+            raise Unavailable(f"{name} was not restarted: {silence_of_pathd(error)}") from None
+        except (systemd.SystemdError, OSError) as error:
             raise Unavailable(f"{name} was not restarted: {error}") from None
 
     for place, instance in enumerate(_chosen(plan, number)):
@@ -115,7 +117,7 @@ def _paths_up(plan: Plan, instance: InstancePlan) -> set[tuple[str, int]]:
     try:
         return paths_up(plan.bundle).get(instance.number, set())
     except PathdError as error:
-        raise Unavailable(f"{error}; without it no instance can be restarted without interruption") from None
+        raise Unavailable(f"no instance can be restarted without interruption: {silence_of_pathd(error)}") from None
 
 
 def _live_peers(plan: Plan, instance: InstancePlan) -> set[str]:
@@ -140,13 +142,13 @@ def _watch(plan: Plan, instance: InstancePlan) -> IsBack:
 # -- identities
 
 
-def reset_identity(bundle: str, number: int | None, no_prompt: bool, say: Say = _tell) -> None:
+def reset_identity(bundle: str, number: str | None, no_prompt: bool, say: Say = _tell) -> None:
     """Delete identities and start the instances with new ones, after a yes.
 
-    Raises :class:`Unavailable`, with nothing changed where another command or a commit was faster than the yes.
+    Raises :class:`Unavailable`, with nothing changed where nobody answers, or another command or a commit was faster than the yes.
     """
     require_root()
-    plan = plan_of(bundle)
+    plan = enabled_plan_of(bundle)
     having = [(i, node) for i in _chosen(plan, number) if (node := _node(i))]
     if not having:
         raise Unavailable(f"{bundle} has no identity to delete")
@@ -163,7 +165,7 @@ def reset_identity(bundle: str, number: int | None, no_prompt: bool, say: Say = 
         if plan.controller_free
         else "Authorize the new nodes on the controller of the network.\nUntil then these instances carry no traffic."
     )
-    if not no_prompt and not _yes("Delete the identities? [y/N] "):
+    if not no_prompt and not _yes("Delete the identities? [y/N] ", say):
         say("Nothing was changed.")
         return
     _replace_identities(plan, having)
@@ -181,12 +183,17 @@ def _node(instance: InstancePlan) -> str | None:
     return identity.address if identity else None
 
 
-def _yes(question: str) -> bool:
+def _yes(question: str, say: Say) -> bool:
+    """Whether somebody says so. Raises :class:`Unavailable` where nobody answers, KeyboardInterrupt for Ctrl-C."""
     try:
         return input(question).strip().lower() in ("y", "yes")
     except EOFError:
         print()
-        return False
+        raise Unavailable("nobody answered, so nothing was changed; type y, or pass it on the standard input") from None
+    except KeyboardInterrupt:
+        print()
+        say("Nothing was changed.")
+        raise
 
 
 def _replace_identities(plan: Plan, having: Sequence[tuple[InstancePlan, str]]) -> None:

@@ -15,7 +15,7 @@ from zerotier_multi.op import invite as invites
 from zerotier_multi.op import remotes as remote_data
 from zerotier_multi.op import routes as route_data
 from zerotier_multi.op.errors import WrongValue
-from zerotier_multi.op.gather import known_bundles, plan_of, plans_in_force, read_diverted, require_root, snapshot
+from zerotier_multi.op.gather import enabled_plan_of, known_bundles, plan_of, plans_in_force, read_diverted, require_root, snapshot
 from zerotier_multi.op.interfaces import interfaces_data, interfaces_text
 from zerotier_multi.op.snapshot import Snapshot
 from zerotier_multi.op.table import use_colour
@@ -52,15 +52,16 @@ def instances(raw: bool, bundle: str) -> Answer:
 
 def paths(raw: bool, bundle: str) -> Answer:
     """The paths of a bundle."""
-    found = data.paths(*_look(bundle))
-    return found if raw else text.paths(found, use_colour())
+    seen, plan = _look(bundle)
+    found = data.paths(seen, plan)
+    return found if raw else text.paths(found, use_colour(), not plan.instances)
 
 
 def routes(raw: bool, bundle: str) -> Answer:
     """The routes of a bundle as the kernel has them."""
     seen, plan = _look(bundle)
     found = route_data.routes(seen, plan, read_diverted(plan, seen.kernel.links))
-    return found if raw else text.routes(found, use_colour())
+    return found if raw else text.routes(found, use_colour(), not plan.instances)
 
 
 def balance(raw: bool, bundle: str) -> Answer:
@@ -82,8 +83,8 @@ def identities(raw: bool, bundle: str, name: str | None, everything: bool = Fals
 
     ``everything`` adds addresses that are left out for being private or a LAN's.
     """
-    known = _own_name(bundle, name, "identity")
-    found = identity.identity_data(plan_of(bundle), published_plans(), everything)
+    known, plan = _own_name(bundle, name, "identity"), (plan_of if raw else enabled_plan_of)(bundle)
+    found = identity.identity_data(plan, published_plans(), everything)
     return found if raw else identity.identity_commands(found, known)
 
 
@@ -113,8 +114,9 @@ def _own_name(bundle: str, name: str | None, word: str) -> str:
 
 def remotes(raw: bool, bundle: str) -> Answer:
     """What the configuration says of the remotes, invites read."""
-    found = remote_data.remotes_data(plan_of(bundle))
-    return found if raw else remote_data.remotes_text(found)
+    plan = plan_of(bundle)
+    found = remote_data.remotes_data(plan)
+    return found if raw else remote_data.remotes_text(found, not plan.instances)
 
 
 def imported(raw: bool, path: str) -> Answer:

@@ -21,3 +21,8 @@ class NotAllowed(OpError):
 
 class Unavailable(OpError):
     """The answer cannot be had just now."""
+
+
+def disabled(bundle: str) -> str:
+    """What every command says of a bundle that is disabled: nothing of it runs, so its plan has no instances."""
+    return f"{bundle} is disabled; delete interfaces zerotier {bundle} disable first"

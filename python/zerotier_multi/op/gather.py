@@ -15,7 +15,7 @@ from typing import Any
 from zerotier_multi import names, systemd
 from zerotier_multi.homes import own_identity
 from zerotier_multi.listener import crowd, others, rows
-from zerotier_multi.op.errors import NotAllowed, NotConfigured, Unavailable
+from zerotier_multi.op.errors import NotAllowed, NotConfigured, Unavailable, disabled
 from zerotier_multi.op.marks import Diverted, diverted
 from zerotier_multi.op.snapshot import Answer, Counters, Process, Sample, Snapshot
 from zerotier_multi.pathd.control import PathdError, ask
@@ -58,6 +58,14 @@ def plan_of(bundle: str) -> Plan:
     raise NotConfigured(f"interfaces zerotier {shown(bundle)} is not configured; configured bundles: {configured}")
 
 
+def enabled_plan_of(bundle: str) -> Plan:
+    """As :func:`plan_of`, for what needs instances. Raises :class:`Unavailable` also for a bundle that is disabled."""
+    plan = plan_of(bundle)
+    if not plan.instances:
+        raise Unavailable(disabled(bundle))
+    return plan
+
+
 def plans_in_force() -> tuple[list[Plan], list[str]]:
     """All plans in force, bundles in order, and a sentence for each plan that cannot be used: its bundle may run still."""
     published = read_plans()
@@ -80,12 +88,12 @@ def _unusable(bundle: str, fault: str) -> str:
     return f"plan {names.plan_file(bundle)} is unusable: {fault}; {remedy(bundle)}"
 
 
-def instance_of(plan: Plan, number: int) -> InstancePlan:
-    """An instance of a plan. Raises :class:`NotConfigured`."""
-    instance = plan.instance(number)
+def instance_of(plan: Plan, number: str) -> InstancePlan:
+    """An instance of a plan, by its number as somebody has typed it. Raises :class:`NotConfigured`."""
+    instance = next((i for i in plan.instances if str(i.number) == number), None)
     if instance is None:
         known = ", ".join(str(i.number) for i in plan.instances) or "none"
-        raise NotConfigured(f"{plan.bundle} has no instance {shown(str(number))}; its instances: {known}")
+        raise NotConfigured(f"{plan.bundle} has no instance {shown(number)}; its instances: {known}")
     return instance
 
 
@@ -207,10 +215,16 @@ def _ask_pathd(unit: UnitState) -> tuple[dict[str, Any] | None, str | None]:
     try:
         return ask({"op": "status"}, timeout=2.0), None
     except PathdError as error:
-        if unit.running:
-            return None, str(error)
-        start = f"sudo systemctl start {names.PATHD_UNIT.removesuffix('.service')}"
-        return None, f"zerotier-pathd is not running, so the paths are not monitored; start it with: {start}"
+        return None, silence_of_pathd(error, unit)
+
+
+def silence_of_pathd(error: PathdError, unit: UnitState | None = None) -> str:
+    """Why the daemon has no answer, in one sentence; ``unit`` is its own as systemd has it, asked for by default."""
+    unit = unit or _read_units([names.PATHD_UNIT])[names.PATHD_UNIT]
+    if unit.running:
+        return str(error)
+    start = f"sudo systemctl start {names.PATHD_UNIT.removesuffix('.service')}"
+    return f"zerotier-pathd is not running, so the paths are not monitored; start it with: {start}"
 
 
 def _read_nodes(instances: Iterable[InstancePlan]) -> tuple[dict[str, str], list[str]]:

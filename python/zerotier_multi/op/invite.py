@@ -11,7 +11,7 @@ from typing import Any
 
 from zerotier_multi.identity import PublicIdentity
 from zerotier_multi.invite import Invite, InvitedInstance, encode
-from zerotier_multi.op.errors import Unavailable
+from zerotier_multi.op.errors import Unavailable, disabled
 from zerotier_multi.plan import Plan
 from zerotier_multi.transit import site_of
 from zerotier_multi.values import Endpoint, endpoint
@@ -23,6 +23,8 @@ def invite_data(plan: Plan, identities: Mapping[str, Any], name: str) -> dict[st
     """The invite as data; ``identities`` is what :func:`op.identity.identity_data` gives. Raises :class:`Unavailable`."""
     if not plan.controller_free:
         raise Unavailable(f"{plan.bundle} has a controller, which makes its members known; invites are for controller-free")
+    if not plan.instances:
+        raise Unavailable(disabled(plan.bundle))
     transit = next((address for instance in plan.instances for address in instance.transit), None)
     if transit is None:
         raise Unavailable(f"{plan.bundle} has no site; set interfaces zerotier {plan.bundle} transit prefix and site")

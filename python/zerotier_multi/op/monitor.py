@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from types import FrameType
 
 from zerotier_multi.op import data, table
+from zerotier_multi.op.errors import disabled
 from zerotier_multi.op.gather import Watcher, plan_of
 from zerotier_multi.op.snapshot import Snapshot
 from zerotier_multi.op.text import instance_word, warning_lines
@@ -22,7 +23,8 @@ from zerotier_multi.plan import Plan
 from zerotier_multi.states import PathState
 
 INTERVAL = 1.0
-_ENTER, _LEAVE = "\x1b[?1049h\x1b[?25l", "\x1b[?25h\x1b[?1049l"  # a screen of its own without a cursor, and back
+# A screen of its own without a cursor, where long lines are cut and not continued below; and back.
+_ENTER, _LEAVE = "\x1b[?1049h\x1b[?25l\x1b[?7l", "\x1b[?7h\x1b[?25h\x1b[?1049l"
 _HOME, _CLEAR_LINE, _CLEAR_REST = "\x1b[H", "\x1b[K", "\x1b[J"
 _HEADERS = [
     "Nr", "State", "Paths\nup", "In\nMbit/s", "Out\nMbit/s", "In\npackets/s", "Out\npackets/s", "CPU\n%", "Device",
@@ -40,7 +42,7 @@ def block(snapshot: Snapshot, plan: Plan, colour: bool) -> str:
         f"in {table.mbit(entry['rate_in_bits'])} Mbit/s, out {table.mbit(entry['rate_out_bits'])} Mbit/s"
     )
     rows = [_row(snapshot, plan, number, colour) for number in range(len(plan.instances))]
-    listed = table.table(_HEADERS, rows, "rlrrrrrrl") if rows else f"{plan.bundle} has no instances; it is disabled."
+    listed = table.table(_HEADERS, rows, "rlrrrrrrl") if rows else f"{disabled(plan.bundle)}."
     warnings = warning_lines([*data.general_warnings(snapshot), *entry["warnings"]], colour)
     return "\n".join(part for part in (head, listed, warnings) if part)
 

@@ -58,7 +58,7 @@ def underlay(peers: Sequence[Mapping[str, Any]] | None, node: str | None, contro
     own = next((peer for peer in peers if peer.get("address") == node), None)
     address = live_address(own, limit, now) if own else None
     latency = own.get("latency") if own else None
-    known = latency if isinstance(latency, int) and latency >= 0 else None
+    known = latency if isinstance(latency, int) and latency > 0 else None  # 0 where it was not measured, too
     if address:
         return Underlay("direct", address, known)
     roots = [p for p in peers if p is not own and p.get("role") in ("PLANET", "MOON") and live_address(p, limit, now)]

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from zerotier_multi.op.table import clean, dash, table
+from zerotier_multi.op.text import none_of
 from zerotier_multi.plan import Plan
 
 
@@ -41,10 +42,10 @@ def remotes_data(plan: Plan) -> dict[str, Any]:
     }
 
 
-def remotes_text(data: Mapping[str, Any]) -> str:
+def remotes_text(data: Mapping[str, Any], is_disabled: bool = False) -> str:
     """The remotes as text."""
     if not data["remotes"]:
-        return f"{data['bundle']} has no remotes."
+        return none_of(data["bundle"], "remotes", is_disabled)
     blocks = []
     for remote in data["remotes"]:
         rows = [

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from zerotier_multi.op.controller import controller_rows
+from zerotier_multi.op.errors import disabled
 from zerotier_multi.op.marks import diverted_note
 from zerotier_multi.op.table import (
     WIDTH,
@@ -42,6 +43,11 @@ def warning_lines(sentences: Iterable[str], colour: bool = False) -> str:
         first, *rest = wrap(f"Warning: {clean(sentence)}", rest="  ")
         lines += [first.replace("Warning:", head, 1), *rest]
     return "\n".join(lines)
+
+
+def none_of(bundle: str, what: str, is_disabled: bool) -> str:
+    """What stands in place of a table without rows."""
+    return f"{disabled(bundle)}." if is_disabled else f"{bundle} has no {what}."
 
 
 def _window(data: Data) -> str:
@@ -193,7 +199,7 @@ def _to_authorize(data: Data) -> str:
 def instances(data: Data, colour: bool) -> str:
     """``show zerotier ztN instances``."""
     if not data["instances"]:
-        return f"{data['bundle']} has no instances; it is disabled."
+        return f"{disabled(data['bundle'])}."
     headers = [
         "Nr", "State", "Node", "Version", "Port", "CPUs", "CPU\n%", "Memory\nMiB", "Uptime", "Re-\nstarts", "Device",
     ]  # fmt: skip
@@ -231,10 +237,10 @@ def _link(path: Data, colour: bool) -> str:
     return state(f"via {clean(path['relay'])}" if path["relay"] else dash(path["link"]), colour)
 
 
-def paths(data: Data, colour: bool) -> str:
+def paths(data: Data, colour: bool, is_disabled: bool = False) -> str:
     """``show zerotier ztN paths``; a table per remote."""
     if not data["paths"]:
-        return joined(f"{data['bundle']} has no paths.", warning_lines(data["warnings"], colour))
+        return joined(none_of(data["bundle"], "paths", is_disabled), warning_lines(data["warnings"], colour))
     headers = [
         "Nr", "Next hop", "Peer node", "Underlay\naddress", "Link", "Latency\nms", "Loss\n%", "State", "Since",
     ]  # fmt: skip
@@ -256,10 +262,10 @@ def paths(data: Data, colour: bool) -> str:
 # -- routes and balance
 
 
-def routes(data: Data, colour: bool) -> str:
+def routes(data: Data, colour: bool, is_disabled: bool = False) -> str:
     """``show zerotier ztN routes``."""
     if not data["routes"]:
-        return joined(f"{data['bundle']} has no routes.", warning_lines(data["warnings"], colour))
+        return joined(none_of(data["bundle"], "routes", is_disabled), warning_lines(data["warnings"], colour))
     rows: list[list[str]] = []
     for route in data["routes"]:
         head = [route["prefix"], dash(route["remote"]), dash(route["group"]), _kind(route)]
@@ -294,7 +300,7 @@ _ORIGIN = {
 def balance(data: Data, colour: bool) -> str:
     """``show zerotier ztN balance``."""
     if not data["members"]:
-        return f"{data['bundle']} has no instances; it is disabled."
+        return f"{disabled(data['bundle'])}."
     rows = [
         [
             str(m["instance"]), m["device"], mebibytes(m["bytes_in"]), percent(m["bytes_in_share"]),

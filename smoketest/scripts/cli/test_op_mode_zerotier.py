@@ -252,7 +252,7 @@ class ZeroTierOpModeTest(ZeroTierSmoketest):
             self.assertIn('zt254 waits on TCP port', text)
         finally:
             # The program alone: sudo would pass the signal on to it a second time
-            pattern = '^[^ ]*python3 .*zerotier_benchmark.py --bundle zt254 --server'
+            pattern = '^[^ ]*python3 .*zerotier_benchmark.py --bundle=zt254 --server'
             root('pkill', '--signal', 'INT', '--full', pattern, check=False)
             text += waiting.communicate(timeout=PATIENCE)[0]
         self.sound(words, text)

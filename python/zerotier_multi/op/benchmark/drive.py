@@ -17,9 +17,10 @@ from zerotier_multi.cpu import placement_order
 from zerotier_multi.op.benchmark import wire
 from zerotier_multi.op.benchmark.decide import End, Step, Verdict, decide, full, numbers
 from zerotier_multi.op.benchmark.serve import Say, leave_instances_alone, pids_of, tell
-from zerotier_multi.op.benchmark.usage import Look, between, from_json, look
+from zerotier_multi.op.benchmark.usage import Look, between, from_json, look, whole
 from zerotier_multi.op.errors import NotConfigured, Unavailable, WrongValue
-from zerotier_multi.op.gather import plan_of, require_root
+from zerotier_multi.op.gather import enabled_plan_of, require_root
+from zerotier_multi.op.table import clean
 from zerotier_multi.pathd.control import PathdError
 from zerotier_multi.plan import PathPlan, Plan
 from zerotier_multi.restarts import paths_up
@@ -28,15 +29,14 @@ from zerotier_multi.values import shown
 SECONDS, LEAST, MOST = 40, 3, 60  # of a whole run
 WARMING = 0.3  # of a step: until TCP has found its rate, nothing counts
 STREAMS = 16  # at once, but at least one and at most four on each path
+_NOT_SO = (KeyError, TypeError, ValueError, AttributeError, OverflowError)  # what an answer of another kind leads to
 
 
-def measure(bundle: str, remote: str, seconds: int | None = None, say: Say = tell) -> dict[str, Any]:
+def measure(bundle: str, remote: str, seconds: str | None = None, say: Say = tell) -> dict[str, Any]:
     """Measure, and say what is of use. Raises :class:`OpError` of many kinds, each in one sentence."""
     require_root()
-    length = SECONDS if seconds is None else seconds
-    if not LEAST <= length <= MOST:
-        raise WrongValue(f"duration {length} is not between {LEAST} and {MOST} s")
-    plan = plan_of(bundle)
+    length = SECONDS if seconds is None else _length(seconds)
+    plan = enabled_plan_of(bundle)
     paths = usable(plan, remote)
     with ExitStack() as stack:
         run = Run(plan, remote, paths, stack)
@@ -47,6 +47,13 @@ def measure(bundle: str, remote: str, seconds: int | None = None, say: Say = tel
             say(f"{count} of {len(paths)} instances: {steps[-1].mbit:.0f} Mbit/s")
         near, far = run.ends
     return result(plan, remote, steps, near, far, decide(bundle, len(plan.instances), steps, near, far))
+
+
+def _length(seconds: str) -> int:
+    """How long a run shall take, as somebody has typed it. Raises :class:`WrongValue`."""
+    if not (seconds.isascii() and seconds.isdecimal() and len(seconds) < 4 and LEAST <= int(seconds) <= MOST):
+        raise WrongValue(f"duration {shown(seconds)} is not a number of seconds from {LEAST} to {MOST}")
+    return int(seconds)
 
 
 def usable(plan: Plan, remote: str) -> list[PathPlan]:
@@ -83,14 +90,14 @@ class Run:
             ) from None
         answer = self._ask({"role": "control", "version": wire.VERSION, "session": self._session})
         if not answer.get("ok"):
-            raise Unavailable(f"{remote} does not take part: {str(answer.get('why'))[:200]}")
+            raise Unavailable(f"{remote} does not take part: {reason(answer)}")
         self._pids = pids_of(plan)
         topology = box.read_topology()
         cores = {cpu.number: cpu.core for cpu in topology}
         near = End(socket.gethostname(), {i.number: i.cpus for i in plan.instances}, placement_order(topology), plan.bundle, cores)
         try:
             self.ends = near, far_end(remote, answer)
-        except (KeyError, TypeError, ValueError, AttributeError):
+        except _NOT_SO:
             raise Unavailable(f"what listens on TCP port {wire.PORT} of {remote} is another program") from None
         leave_instances_alone(plan, stack)
 
@@ -144,22 +151,28 @@ class Run:
         near = look(self._pids)
         try:
             far = from_json(self._ask({"op": "look"}))
-        except (KeyError, TypeError, ValueError, AttributeError):
+        except _NOT_SO:
             raise self._lost("its answer is not as expected") from None
         return near, far, sum(s for s, _ in sent), sum(again for _, again in sent)
+
+
+def reason(answer: Mapping[str, Any]) -> str:
+    """Why the other end does not take part: its own words, in one line that no terminal acts on."""
+    why = answer.get("why")
+    return clean(" ".join(why.split())[:200]) if isinstance(why, str) else "it does not say why"
 
 
 def far_end(remote: str, answer: Mapping[str, Any]) -> End:
     """What the other end says of itself; pure. An earlier version does not say what it calls the link, or which CPUs share a core.
 
-    Raises KeyError, TypeError, ValueError, AttributeError for what is no such answer.
+    Raises KeyError, TypeError, ValueError or AttributeError for what is no such answer.
     """
-    bundle = str(answer.get("bundle", ""))
-    if bundle and not names.BUNDLE_RE.fullmatch(bundle):
-        raise ValueError(bundle)
-    cpus = {int(k): tuple(map(int, v)) for k, v in answer["instances"].items()}
-    cores = {int(cpu): int(core) for cpu, core in answer.get("cores", {}).items()}
-    return End(remote, cpus, tuple(map(int, answer["order"])), bundle, cores)
+    bundle = answer.get("bundle", "")
+    if not isinstance(bundle, str) or (bundle and not names.BUNDLE_RE.fullmatch(bundle)):
+        raise ValueError("it calls the link what no bundle is called")
+    cpus = {whole(k): tuple(map(whole, v)) for k, v in answer["instances"].items()}
+    cores = {whole(cpu): whole(core) for cpu, core in answer.get("cores", {}).items()}
+    return End(remote, cpus, tuple(map(whole, answer["order"])), bundle, cores)
 
 
 Moment = tuple[Look, Look, int, int]  # both ends, segments sent, and sent again
@@ -169,7 +182,7 @@ def made_step(instances: Sequence[int], begin: Moment, end: Moment) -> Step:
     """What passed between two moments, by the clock of the end that received; pure."""
     (near, far, sent, again), (near2, far2, sent2, again2) = begin, end
     seconds = max(far2.at - far.at, 1e-6)
-    size = sum(far2.received.get(k, 0) - far.received.get(k, 0) for k in instances)
+    size = sum(max(0, far2.received.get(k, 0) - far.received.get(k, 0)) for k in instances)
     lost = (again2 - again) / max(1, sent2 - sent)
     return Step(tuple(instances), seconds, size * 8 / seconds / 1e6, lost, between(near, near2), between(far, far2))
 

@@ -23,7 +23,7 @@ from zerotier_multi.cpu import placement_order
 from zerotier_multi.op.benchmark import wire
 from zerotier_multi.op.benchmark.usage import look
 from zerotier_multi.op.errors import Unavailable
-from zerotier_multi.op.gather import plan_of, require_root
+from zerotier_multi.op.gather import enabled_plan_of, require_root
 from zerotier_multi.plan import Plan
 
 WAITING = 600.0  # seconds without a run until the listener ends
@@ -41,7 +41,7 @@ def tell(sentence: str) -> None:
 def serve(bundle: str, say: Say = tell, waiting: float = WAITING) -> None:
     """Receive what one run of a remote sends. Raises :class:`Unavailable` when there is nothing to listen on, or no run."""
     require_root()
-    plan = plan_of(bundle)
+    plan = enabled_plan_of(bundle)
     with ExitStack() as stack:
         listeners = open_listeners(plan, stack)
         places = ", ".join(f"{sock.getsockname()[0]} ({device})" for device, sock, _ in listeners)

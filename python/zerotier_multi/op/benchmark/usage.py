@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import time
 from collections.abc import Mapping
@@ -13,6 +14,7 @@ from zerotier_multi.op.benchmark.decide import Use
 from zerotier_multi.usage import cpu_seconds
 
 _TICK = 1 / os.sysconf("SC_CLK_TCK")
+_MOST = 1 << 63  # of whatever the other end may say, so that all that is computed of it is a finite number
 
 
 @dataclass(frozen=True)
@@ -37,11 +39,32 @@ class Look:
 def from_json(data: Mapping[str, Any]) -> Look:
     """What the other end has sent. Raises ValueError, KeyError, TypeError or AttributeError for anything else."""
     return Look(
-        float(data["at"]),
-        {int(k): float(v) for k, v in data["busy"].items()},
-        {int(k): {int(t): float(s) for t, s in v.items()} for k, v in data["instances"].items()},
-        {int(k): int(v) for k, v in data["received"].items()},
+        _seconds(data["at"]),
+        {whole(k): _seconds(v) for k, v in data["busy"].items()},
+        {whole(k): {whole(t): _seconds(s) for t, s in v.items()} for k, v in data["instances"].items()},
+        {whole(k): whole(v) for k, v in data["received"].items()},
     )
+
+
+def whole(value: Any) -> int:
+    """A number of something, as the other end has sent it. Raises ValueError or TypeError for anything else."""
+    try:
+        number = int(value)
+    except OverflowError as error:  # Infinity, which Python takes for JSON, as it does NaN
+        raise ValueError(error) from None
+    if not 0 <= number <= _MOST:
+        raise ValueError("it is out of range")
+    return number
+
+
+def _seconds(value: Any) -> float:
+    try:
+        number = float(value)
+    except OverflowError as error:
+        raise ValueError(error) from None
+    if not math.isfinite(number) or abs(number) > _MOST:
+        raise ValueError("it is out of range")
+    return number
 
 
 def look(pids: Mapping[int, int], received: Mapping[int, int] | None = None, proc: Path = Path("/proc")) -> Look:
