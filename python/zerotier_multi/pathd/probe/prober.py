@@ -507,7 +507,7 @@ class Prober:
         if reply:
             state = self._by_identifier.get(identifier)
             known = state and (state.target.index, state.target.via) == (index, source)
-            if state and known and probe.token == state.trust.token:
+            if state and known and state.trust.mine(probe.token):
                 if probe.large:
                     state.width.answered(probe.sequence, arrival)
                 else:

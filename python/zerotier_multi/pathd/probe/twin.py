@@ -6,8 +6,9 @@ two, so seldom both have a proof; the one that is answered is told (:data:`wire.
 as ever, echoes a token that is not its own.
 
 What counts is that the second sender goes on, by its own clock as well as by ours, while the first is there: a packet that
-was late, a repeated one, a restart, another address or another uplink are no reason. Where a transit network has members
-besides the two ends, one of them may send with the remote's address; that looks the same.
+was late, a repeated one, a restart, another address or another uplink are no reason; nor is a virtual machine that goes back
+to a snapshot, which is believed again before that. Where a transit network has members besides the two ends, one of them may
+send with the remote's address; that looks the same.
 """
 
 from __future__ import annotations
@@ -21,8 +22,9 @@ _PACE = 0.5  # at least so many seconds by the sender's clock in a second of our
 
 @dataclass(slots=True)
 class Twin:
-    """The signs on one path. Times are monotonic seconds; ``sent`` in ns of the sender's clock."""
+    """The signs on one path, which count after ``span`` seconds. Times are monotonic seconds; ``sent`` in ns of the sender's clock."""
 
+    span: float = SPAN
     _token: int = 0  # who is heard although another has taken its place
     _since: float = 0.0
     _sent_since: int = 0
@@ -40,4 +42,4 @@ class Twin:
     def seen(self, now: float) -> bool:
         """Whether there are two routers."""
         span = self._last - self._since
-        return span >= SPAN and now - self._last <= STALE and (self._sent - self._sent_since) / 1e9 >= _PACE * span
+        return span >= self.span and now - self._last <= STALE and (self._sent - self._sent_since) / 1e9 >= _PACE * span
