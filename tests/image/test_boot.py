@@ -49,6 +49,7 @@ def test_the_first_login(machine: Callable[[str, Hardware], Vm], iso: Path, edit
         assert {"vyattacfg", "sudo"} <= set(groups)
         assert person.op("getent passwd admin").endswith(":/usr/bin/ztsh")
         assert person.op("systemctl is-active ssh.service") == "inactive"
+        assert person.op("systemctl is-active logrotate.timer") == "active"
         assert "10.0.2.15/24" in person.op("ip -4 -br address"), "the first port has no address by DHCP"
         # Nothing of the machine that built it.
         left = "find /etc/ssh -name ssh_host_\\*; find /var/lib/apt/lists -type f; find /var/log -name dpkg.log"
