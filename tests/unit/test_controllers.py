@@ -362,6 +362,21 @@ def printed(*faults: str | None, fault: str | None = None) -> str:
     return f"echo '{json.dumps({'fault': fault, 'members': members})}'"
 
 
+def test_when_it_was_done_stays_right_when_the_clock_is_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A router without a clock is in 1970 until a time server answers."""
+    tries = Attempts()
+    tries.prints = [printed(None, None)]
+    tries.controllers.configure([tries.plan], 0.0)
+    real, wall = time.time, 100.0
+    monkeypatch.setattr(time, "time", lambda: wall)
+    tries.work(0.0)
+    found = tries.controllers.status(tries.plan)
+    assert found is not None and abs(found["checked"] - wall) < 60
+    wall = real()
+    found = tries.controllers.status(tries.plan)
+    assert found is not None and abs(found["checked"] - wall) < 60
+
+
 def test_nodes_that_are_new_are_named_although_the_plan_is_the_same(tmp_path: Path) -> None:
     tries = Attempts()
     homes = [tmp_path / str(i.number) for i in tries.plan.instances]

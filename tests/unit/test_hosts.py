@@ -7,6 +7,7 @@ import json
 import subprocess
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -245,10 +246,12 @@ def test_an_instance_that_could_not_be_told_is_told_later(
     monkeypatch.setattr(endpoints, "own_identity", lambda _home: A)
     plan = plan_of(NAMED)
     written: list[tuple[str, list[str]]] = []
-    full = True
+    full, refused = True, 0
 
     def sync_home(home: Path, files: HomeFiles) -> None:
+        nonlocal refused
         if full:
+            refused += 1
             raise OSError(errno.ENOSPC, "No space left on device", str(home))
         written.append((home.name, json.loads(files.have["local.conf"])["virtual"][B.address]["try"]))
 
@@ -257,16 +260,28 @@ def test_an_instance_that_could_not_be_told_is_told_later(
     brought = Endpoints(loop, lambda _event: None, lambda: None)
     brought.configure([plan])
     brought.look([], {}, 0.0)
-    assert not brought.late
+    assert brought.wake is None and brought.faults(plan) == []
     brought._resolver._names["r2.example.org"].addresses = ("198.51.100.7",)
-    for now in (1.0, 2.0, 3.0):
-        brought.look([], {}, now)
-        assert brought.late
-    assert len(caplog.records) == 1
+    now, tries = 1.0, []
+    while now < 400:
+        for moment in (now, now + 0.1):  # other looks are no reason to try again
+            brought.look([], {}, moment)
+        tries.append(now)
+        assert brought.wake is not None
+        now = brought.wake
+    assert [b - a for a, b in zip(tries, tries[1:], strict=False)] == [1, 2, 4, 8, 16, 32, 60, 60, 60, 60, 60]
+    assert len(caplog.records) == 1 and refused == len(tries)
+    sentence = (
+        "addresses of remotes cannot be given to instance 1: /config/zerotier-multi/zt0/1 cannot be written "
+        "(No space left on device); zerotier-pathd tries again"
+    )
+    first = plan.paths[0]
+    other = replace(first, instance=2)
+    assert brought.faults(plan) == [sentence] == brought.faults(plan, first) and brought.faults(plan, other) == []
     full = False
-    brought.look([], {}, 4.0)
-    assert not brought.late and written == [("1", ["198.51.100.7/9993"])]
-    brought.look([], {}, 5.0)
+    brought.look([], {}, now)
+    assert brought.wake is None and written == [("1", ["198.51.100.7/9993"])] and brought.faults(plan) == []
+    brought.look([], {}, now + 1)
     assert len(written) == 1
 
 
@@ -301,17 +316,43 @@ def test_what_could_not_be_written_down_is_written_later(monkeypatch: pytest.Mon
 
     monkeypatch.setattr(endpoints, "store_hosts", store)
     brought = Endpoints(Loop(), lambda _event: None, lambda: None)
-    brought.configure([plan_of(NAMED)])
+    plan = plan_of(NAMED)
+    brought.configure([plan])
     brought.look([], {}, 0.0)
     brought._resolver._names["r2.example.org"].addresses = ("198.51.100.7",)
     for now in (1.0, 2.0):
         brought.look([], {}, now)
-        assert brought.late
+        assert brought.wake is not None
+        assert brought.faults(plan) == ["hosts.json cannot be written (No space left on device)"]
+        assert brought.faults(replace(plan, bundle="zt1")) == [] == brought.faults(plan, plan.paths[0])
     assert len(caplog.records) == 1 and not stored
     brought.configure([])  # also where no name is left
     brought.look([], {}, 3.0)
     full[0] = False
+    assert brought.wake == 4.0
     brought.look([], {}, 4.0)
-    assert stored == [{}] and not brought.late
+    assert stored == [{}] and brought.wake is None
     brought.look([], {}, 5.0)
     assert len(stored) == 1
+
+
+def test_a_commit_is_a_reason_to_try_again_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever has made room commits, and looks."""
+    monkeypatch.setattr(endpoints, "read_hosts", lambda: {"r2.example.org": ("198.51.100.2",)})
+    monkeypatch.setattr(endpoints, "own_identity", lambda _home: A)
+    monkeypatch.setattr(endpoints, "sync_home", lambda *_given: None)
+    faults = ["hosts.json cannot be written (Read-only file system)"]
+    monkeypatch.setattr(endpoints, "store_hosts", lambda _hosts: faults)
+    brought = Endpoints(Loop(), lambda _event: None, lambda: None)
+    plan = plan_of(NAMED)
+    brought.configure([plan])
+    brought.look([], {}, 0.0)
+    brought._resolver._names["r2.example.org"].addresses = ("198.51.100.7",)
+    brought.look([], {}, 1.0)
+    brought.look([], {}, brought.wake or 0.0)
+    faults = []
+    brought.look([], {}, 2.5)
+    assert brought.faults(plan)
+    brought.configure([plan])
+    brought.look([], {}, 2.6)
+    assert brought.wake is None and not brought.faults(plan)

@@ -36,7 +36,7 @@ def status_of(plan: Plan) -> dict:
     parts["chronicle"] = MagicMock(**{"changes.return_value": 0, "falls.return_value": 0, "cause.return_value": None})
     weights = MagicMock(**{"use.return_value": None, "of.return_value": None})
     look = Look([plan], states=dict.fromkeys((p.nexthop_id for p in plan.paths), PathState.UP))
-    status: dict = Status(**{**parts, "weights": weights, "started": 1}).of(look)
+    status: dict = Status(**{**parts, "weights": weights, "started": MagicMock(**{"unix.return_value": 1})}).of(look)
     return status
 
 

@@ -81,7 +81,7 @@ def dropped(text: str) -> dict[str, set[str]]:
             chain = sets.setdefault(words[1], set())
         elif "{" in words[:3]:
             chain |= set(words[3 : words.index("}")])
-        elif words[:1] == ["iifname"]:
+        elif words[:1] == ["iifname"] and words[2] == "jump":
             found.setdefault(words[1].strip('"'), set()).update(sets[words[3]])
     return found
 

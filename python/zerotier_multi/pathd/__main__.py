@@ -11,7 +11,7 @@ sys.modules["ssl"] = None  # type: ignore[assignment]
 
 import asyncio  # noqa: E402
 
-from zerotier_multi.pathd.daemon import Daemon  # noqa: E402
+from zerotier_multi.pathd.failures import SOUND, Failures  # noqa: E402
 from zerotier_multi.version import VERSION  # noqa: E402
 
 
@@ -39,7 +39,17 @@ def main(arguments: Sequence[str]) -> int:
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(_Journal("%(message)s"))
     logging.basicConfig(level=logging.INFO, handlers=[handler])
-    Daemon(asyncio.new_event_loop()).run()
+    failures = Failures()
+    try:
+        from zerotier_multi.pathd.daemon import Daemon  # what cannot be imported is a failure too
+
+        loop = asyncio.new_event_loop()
+        loop.call_soon(loop.call_later, SOUND, failures.clear)  # the loop turns when the daemon is ready
+        Daemon(loop).run()
+    except (Exception, SystemExit) as error:
+        failures.wait(error)
+        raise
+    failures.clear()
     return 0
 
 

@@ -42,6 +42,7 @@ from zerotier_multi.pathd.tell.chronicle import Chronicle
 from zerotier_multi.pathd.tell.events import Seen
 from zerotier_multi.pathd.tell.hooks import Hooks
 from zerotier_multi.pathd.tell.metrics import MetricsFile
+from zerotier_multi.pathd.tell.moment import Moment
 from zerotier_multi.pathd.tell.since import Since
 from zerotier_multi.plan import Plan
 from zerotier_multi.states import NetworkState, PathState
@@ -78,7 +79,7 @@ class Daemon:
         self._controllers = Controllers(loop, lambda sentence: log.info("%s", sentence))
         self._status = Status(
             self._router.resilient, self._prober, self._weights, self._members, self._controllers, self._endpoints,
-            self._chronicle, self._since, self._plans, int(time.time()),
+            self._chronicle, self._since, self._plans, Moment(),
         )  # fmt: skip
         self._drains: dict[str, Drain] = {}
         self._decision = Decision.nothing()
@@ -273,7 +274,7 @@ class Daemon:
     def _due(self) -> float:
         """When to look again, whatever happens until then."""
         found = [self._retry, self._decision.wake, self._keeper.revival_wake, *self._router.wakes(self._look.at)]
-        found += [self._look.at + (RETRY if self._endpoints.late else AUDIT), *(drain.until for drain in self._drains.values())]
+        found += [self._endpoints.wake, self._look.at + AUDIT, *(drain.until for drain in self._drains.values())]
         return min(at for at in found if at is not None)
 
     # -- what is told

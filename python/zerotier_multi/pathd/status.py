@@ -16,6 +16,7 @@ from zerotier_multi.pathd.kernel.forwarding import Blocked
 from zerotier_multi.pathd.plans import Plans
 from zerotier_multi.pathd.probe.prober import Prober
 from zerotier_multi.pathd.tell.chronicle import Chronicle
+from zerotier_multi.pathd.tell.moment import Moment
 from zerotier_multi.pathd.tell.since import Since
 from zerotier_multi.plan import InstancePlan, PathPlan, Plan
 from zerotier_multi.states import PathState, bundle_state
@@ -47,13 +48,13 @@ class Status:
     chronicle: Chronicle
     since: Since
     plans: Plans
-    started: int  # when the daemon was, in seconds since 1970
+    started: Moment  # when the daemon was
 
     def of(self, look: Look) -> dict[str, Any]:
         """The answer to a request for the status."""
         return {
             "schema": 1,
-            "started": self.started,
+            "started": self.started.unix(),
             "resilient": self.resilient,
             "problems": list(look.problems),
             "configured": dict(self.plans.configured),

@@ -10,7 +10,6 @@ import json
 import os
 import subprocess
 import sys
-import time
 from asyncio import AbstractEventLoop
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
@@ -19,6 +18,7 @@ from typing import Any
 
 from zerotier_multi import names
 from zerotier_multi.pathd.loop import Alarm
+from zerotier_multi.pathd.tell.moment import Moment
 from zerotier_multi.plan import Plan
 
 FIRST, LONGEST = 2.0, 300.0  # seconds between two attempts
@@ -52,7 +52,7 @@ class _Bundle:
     delay: float = FIRST
     asked_at: float = 0.0
     outcome: Outcome | None = None
-    checked: int | None = None  # seconds since 1970
+    checked: Moment | None = None
     process: subprocess.Popen[bytes] | None = None
     descriptor: int = -1
 
@@ -99,7 +99,7 @@ class Controllers:
             "members_done": outcome.done if outcome else 0,
             "members_total": sum(len(instance.joined) for instance in plan.instances),
             "fault": outcome.fault if outcome else None,
-            "checked": entry.checked,
+            "checked": entry.checked.unix() if entry.checked else None,
         }
 
     @property
@@ -153,7 +153,7 @@ class Controllers:
             assert controller is not None
             what = outcome.fault or f"has all members of {entry.plan.bundle} as configured ({outcome.done})"
             self._told(f"{entry.plan.bundle}: controller {controller.place} {what}")
-        entry.outcome, entry.checked = outcome, int(time.time())
+        entry.outcome, entry.checked = outcome, Moment()
 
     def _end(self, entry: _Bundle) -> None:
         if entry.descriptor >= 0:
