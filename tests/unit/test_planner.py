@@ -116,6 +116,7 @@ def test_pinning_by_hand() -> None:
 
 def test_one_instance_needs_no_hash_policy() -> None:
     assert plan_of(EXAMPLE.replace("instances 4", "instances 1")).hash_policy is None
+    assert plan_of(EXAMPLE.replace("instances 4", "instances 2")).hash_policy == 1
 
 
 def test_instances_auto_is_one_per_performance_core() -> None:
