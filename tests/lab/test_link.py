@@ -82,7 +82,7 @@ def test_member_devices_answer_only_for_themselves(pair: list[Router]) -> None:
     for router in pair:
         for k in range(1, 5):
             conf = f"/proc/sys/net/ipv4/conf/zt0p{k}"
-            assert [router.read(f"{conf}/{n}").strip() for n in ("arp_ignore", "arp_announce")] == ["1", "2"]
+            assert [router.read(f"{conf}/{n}").strip() for n in ("arp_ignore", "arp_announce")] == ["2", "2"]
 
 
 def test_thirty_two_flows_use_every_path(pair: list[Router]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 import time
 
 import pytest
@@ -11,7 +12,9 @@ from lab import Router
 from lab.lan import Lan
 from lab.scenario import member_bytes, shares
 from zerotier_multi.pathd.balance.weights import LONGEST_FORCED
+from zerotier_multi.pathd.kernel.desired import SETTLED_AFTER
 
+OP_MODE = ["/usr/libexec/vyos/op_mode/zerotier.py"]
 ZT = "set interfaces zerotier zt0"
 # Everything but one bucket to the last path, by force; pathd puts the weights back as soon as it hears of it.
 _FORCE = """
@@ -20,7 +23,7 @@ from zerotier_multi.netlink.rtnl import Rtnl
 rtnl = Rtnl()
 _, groups, _ = rtnl.nexthops()
 (group,) = groups.values()
-rtnl.set_group(replace(group, weights=(1,) * (len(group.members) - 1) + (group.buckets - len(group.members) + 1,), forced=True))
+rtnl.set_group(replace(group, weights=(1,) * (len(group.members) - 1) + (group.buckets - len(group.members) + 1,), unbalanced=0.05))
 """
 
 
@@ -31,6 +34,80 @@ def lans(pair: list[Router]) -> list[Lan]:
     for lan, other in (found, found[::-1]):
         lan.router.must_configure(f"{ZT} remote {other.router.name} prefix {other.prefix}")
     return found
+
+
+# Four datagrams a second of each flow, from a port of its own, until the end of the standard input; prints how many were sent.
+_SEND = """
+import select, socket, sys, time
+socks = [socket.socket(socket.AF_INET, socket.SOCK_DGRAM) for _ in range(400)]
+for n, sock in enumerate(socks):
+    sock.bind((sys.argv[1], 20000 + n))
+sent, due = 0, time.monotonic()
+while not select.select([sys.stdin], [], [], max(0.0, due - time.monotonic()))[0]:
+    for sock in socks:
+        sock.sendto(bytes(100), (sys.argv[2], 7000))
+    sent, due = sent + len(socks), due + 0.25
+print(sent)
+"""
+# Counts what comes, and prints that at each line of the standard input.
+_COUNT = """
+import selectors, socket, sys
+sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 22)
+sock.bind((sys.argv[1], 7000))
+selector = selectors.DefaultSelector()
+selector.register(sock, selectors.EVENT_READ)
+selector.register(sys.stdin, selectors.EVENT_READ)
+count = 0
+print("ready", flush=True)
+while True:
+    for key, _ in selector.select():
+        if key.fileobj is sock:
+            sock.recv(200)
+            count += 1
+        elif sys.stdin.readline():
+            print(count, flush=True)
+        else:
+            sys.exit()
+"""
+
+
+def test_a_path_that_returns_to_a_busy_router_gets_its_share(lans: list[Lan]) -> None:
+    """No bucket is ever idle here, so for a minute nothing moves, and then without a loss."""
+    here, there = lans
+    r1 = here.router
+
+    def program(lan: Lan, text: str, *arguments: str) -> subprocess.Popen[str]:
+        command = lan.router.command(lan.command(["setpriv", "--pdeathsig", "KILL", "/usr/bin/python3", "-c", text, *arguments]))
+        return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+    counter = program(there, _COUNT, there.address)
+    assert counter.stdout and counter.stdin and counter.stdout.readline() == "ready\n"
+    sender = program(here, _SEND, here.address, there.address)
+
+    def share(least: int = 1500) -> float:
+        before = _packets(r1)
+        after = r1.wait(lambda: (now := _packets(r1)) and sum(now.values()) > sum(before.values()) + least and now, what="traffic")
+        return (after["zt0p1"] - before["zt0p1"]) / (sum(after.values()) - sum(before.values()))
+
+    try:
+        assert share() > 0.12
+        r1.run([*OP_MODE, "restart_bundle", "--bundle=zt0", "--instance=1"])
+        assert share() < 0.06, "flows in progress stay where they are"
+        r1.wait(lambda: share() > 0.15, timeout=2 * SETTLED_AFTER, what="the share of the path that is back")
+        sent = int(sender.communicate("\n", timeout=10)[0])
+
+        def come() -> int:
+            assert counter.stdin and counter.stdout
+            counter.stdin.write("\n")
+            counter.stdin.flush()
+            return int(counter.stdout.readline())
+
+        r1.wait(lambda: come() == sent, what=f"{sent} datagrams at the other end")
+    finally:
+        for process in (sender, counter):
+            process.kill()
+            process.wait()
 
 
 def test_a_forced_move_loses_nothing(lans: list[Lan]) -> None:
