@@ -40,7 +40,10 @@ static void check(struct core_packet *own, struct core_packet *cores, const unsi
 	}
 	bool good = core_open(cores, key, keys);
 	/* What it asks is looked at behind the MAC; what has a budget may pass the first time and not the second. */
-	if (good && verbs_of(cores->bytes, cores->length, false) > VERBS_PASS) return;
+	static struct core_packet plain;
+	plain = *cores;
+	if (good && verbs_compressed(plain.bytes, plain.length) && !core_uncompress(&plain)) plain.length = 0;
+	if (good && plain.length && verbs_of(plain.bytes, plain.length, false) > VERBS_PASS) return;
 	bool passes = good && decode_may_pass(cores);
 	if (decode_dearmor(own, key, keys) != passes) abort();
 	if (memcmp(own, cores, sizeof *own) != 0) abort();
