@@ -375,7 +375,7 @@ class ZeroTierInterfaceTest(ZeroTierSmoketest):
         self.assertEqual(members(), {f'zt254p{k}': MTU for k in numbers})
         for k in numbers:
             self.assertEqual(addresses(f'zt254p{k}'), [f'198.18.14.{4 * k - 3}/30'])
-            self.assertEqual(read(f'/proc/sys/net/ipv4/conf/zt254p{k}/arp_ignore'), '1')
+            self.assertEqual(read(f'/proc/sys/net/ipv4/conf/zt254p{k}/arp_ignore'), '2')
             self.assertEqual(read(f'/proc/sys/net/ipv4/conf/zt254p{k}/arp_announce'), '2')
             # zerotier-one takes its device down and up while it starts; the daemon then sets the neighbour again
             self.eventually(lambda i=k: f'198.18.14.{4 * i - 2}' in permanent_neighbours(f'zt254p{i}'), True)
