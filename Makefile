@@ -71,9 +71,11 @@ PRODUCT := python src interface-definitions op-mode-definitions smoketest
 sources = git ls-files --cached --others --exclude-standard $(1) 2>/dev/null \
 	|| find $(1) -type f -not -path '*/build/*' -not -path '*/__pycache__/*'
 
-# After the version: which commit was built, unless that is the release itself, so that apt replaces one build by a later one.
-BUILT = $(shell git describe --exact-match --match 'v*' --dirty 2>/dev/null | grep -qv dirty \
-	|| TZ=UTC git log -1 --date=format-local:%Y%m%d.%H%M --format=+git%cd.%h 2>/dev/null)
+# After the version: which commit was built, so that apt replaces one build by a later one; nothing for the release itself. Builds before
+# the tag of the version (~) are older than the release, those after it (+) newer.
+RELEASE = v$(shell sed -n 's/^## \([0-9.]*\) .*/\1/p;T;q' CHANGELOG.md)
+BUILT = $(shell [ "$$(git describe --exact-match --match '$(RELEASE)' --dirty 2>/dev/null)" = '$(RELEASE)' ] \
+	|| TZ=UTC git log -1 --date=format-local:%Y%m%d.%H%M --format="$$(git tag --list '$(RELEASE)' | grep -q . && echo + || echo '~')git%cd.%h" 2>/dev/null)
 
 # Arguments: name, sources outside packages/NAME, folder of the result. Built in a copy, so that the tree stays clean.
 define package

@@ -31,6 +31,7 @@ from zerotier_multi.homes import HomeBefore, keep_secrets, make_home, own_identi
 from zerotier_multi.hosts import current_files, read_hosts
 from zerotier_multi.identity import SecretIdentity
 from zerotier_multi.pathd.control import PathdError, ask
+from zerotier_multi.pathd.failures import Failures
 from zerotier_multi.pathd.kernel.sysctls import HASH_POLICIES
 from zerotier_multi.plan import InstancePlan, Plan, to_json
 from zerotier_multi.planner import HASH_POLICY, cpu_offset, make_plan
@@ -351,7 +352,8 @@ def _drain(bundle: str, units: Collection[str]) -> None:
 def _follow(change: Change) -> list[str]:
     """Publish the plan and have zerotier-pathd follow it; what it cannot do yet."""
     _publish(change)
-    systemd.systemctl("start", names.PATHD_UNIT)
+    # One that waits after failures would have the job fail in the end, though what made it fail may be what is changed here.
+    systemd.systemctl("restart" if Failures().waits() else "start", names.PATHD_UNIT)
     return _sync(change.settings)
 
 

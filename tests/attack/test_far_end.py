@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from ipaddress import ip_address
 
 import pytest
@@ -176,7 +177,7 @@ def test_nobody_teaches_us_neighbours_or_routes(trio: list[Router], attack: Atta
 
 def test_nobody_fills_the_tables_of_neighbours(trio: list[Router]) -> None:
     """They are those of all devices: full, they leave no room for hosts of the LANs."""
-    first, _second, third = trio
+    first, second, third = trio
     ours, bad = hardware(first, DEVICE), hardware(third, DEVICE)
     many, frames = 1000, []
     for n in range(many):
@@ -192,7 +193,15 @@ def test_nobody_fills_the_tables_of_neighbours(trio: list[Router]) -> None:
     for family, most in (("-4", 20), ("-6", 120 + 10 * seconds)):
         found = first.json(["ip", "-j", family, "neighbour", "show", "dev", DEVICE])
         assert len(found) <= most, f"{len(found)} neighbours after {seconds:.1f} s"
-    # Who asks as one of the link is answered, also now.
+    # Who asks as one of the link is answered, also now, and so is a neighbour that nothing is known of yet.
+    with ThreadPoolExecutor(1) as pool:
+        flood = pool.submit(send, third, [frame for frame in frames if frame[1][12:14] == b"\x86\xdd"] * 5)
+        target = f"{link_local(second, DEVICE)}%{DEVICE}"
+        for _ in range(3):
+            first.run(["ip", "-6", "neighbour", "flush", "dev", DEVICE, "nud", "reachable", "nud", "stale", "nud", "delay"])
+            second.run(["ip", "-6", "neighbour", "flush", "dev", DEVICE, "nud", "reachable", "nud", "stale", "nud", "delay"])
+            first.run(["ping", "-6", "-c", "1", "-W", "5", target])
+        flood.result()
     own = hardware(third, DEVICE)
     question = packets.frame(
         packets.BROADCAST, own, packets.ARP, packets.arp(1, own, transit(third), "00:00:00:00:00:00", transit(first))

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 from tests.unit.loop import Loop
-from zerotier_multi import names
+from zerotier_multi import commit, names
 from zerotier_multi.pathd import daemon
 from zerotier_multi.pathd.failures import SOUND, Failures
 
@@ -29,6 +29,22 @@ def test_each_failure_in_a_row_costs_more_time(tmp_path: Path) -> None:
     assert Failures(path).another() == 0
     path.write_text('{"in_a_row": "x"}')
     assert Failures(path).another() == 0
+
+
+@pytest.mark.parametrize(("failed", "verb"), [(0, "start"), (2, "start"), (3, "restart"), (9, "restart")])
+def test_a_commit_does_not_wait_with_a_daemon_that_waits(
+    failed: int, verb: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It would fail with it, though it may change what is wrong."""
+    done: list[str] = []
+    monkeypatch.setattr(names, "STATE_FILE", tmp_path / "since.json")
+    monkeypatch.setattr(commit, "_publish", lambda _change: None)
+    monkeypatch.setattr(commit, "_sync", lambda _settings: [])
+    monkeypatch.setattr(commit.systemd, "systemctl", lambda *words, **_options: done.append(words[0]))
+    for _ in range(failed):
+        Failures().another()
+    commit._follow(commit.Change("zt0", None))
+    assert done == [verb]
 
 
 def test_a_memory_that_cannot_be_written_changes_nothing(tmp_path: Path) -> None:

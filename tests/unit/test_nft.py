@@ -140,6 +140,6 @@ def test_solicitations_are_limited_where_a_bundle_runs(table: Table) -> None:
     disabled = replace(PLAN, bundle="zt1", instances=())
     assert solicited.chains([]) == solicited.chains([disabled]) == ""
     wanted = solicited.chains([PLAN, disabled, replace(PLAN, bundle="zt2")])
-    assert wanted.count("drop") == 2 and '"zt0p*"' in wanted and '"zt2p*"' in wanted
+    assert wanted.count("drop") == 4 and '"zt0p*"' in wanted and '"zt2p*"' in wanted
     assert table.hold(nft.script(wanted), 0.0) == ([], [])
     assert table.hold(nft.script(wanted), LOOK + 1.0) == ([], []), "it reads back as it was"

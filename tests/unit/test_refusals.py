@@ -9,7 +9,7 @@ import time
 import pytest
 from zerotier_multi.pathd.probe import health
 from zerotier_multi.pathd.probe.health import FIRST_HOLD, FLAP_WINDOW, FREE_FALLS, LONGEST_HOLD, Flaps
-from zerotier_multi.pathd.probe.prober import Prober, Target
+from zerotier_multi.pathd.probe.prober import REFUSALS, Prober, Target
 from zerotier_multi.states import PathState
 
 PATIENCE = 20.0
@@ -48,7 +48,7 @@ def test_a_remote_that_refuses_a_path_again_and_again_does_not_get_it_back_each_
         loop.run_until_complete(look())
 
     wait(PathState.UP)
-    for _ in range(FREE_FALLS):
+    for _ in range(REFUSALS):
         say(False)
         wait(PathState.REMOTE_DOWN)
         say(True)

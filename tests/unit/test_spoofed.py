@@ -79,7 +79,7 @@ def dropped(text: str) -> dict[str, set[str]]:
         words = line.replace(",", "").split()
         if words[:1] == ["chain"]:
             chain = sets.setdefault(words[1], set())
-        elif "{" in words[:3]:
+        elif "{" in words[:3] and words[0] in ("ip", "ip6"):
             chain |= set(words[3 : words.index("}")])
         elif words[:1] == ["iifname"] and words[2] == "jump":
             found.setdefault(words[1].strip('"'), set()).update(sets[words[3]])

@@ -9,7 +9,7 @@ import shlex
 import shutil
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from ztsh import places, terminal
 from ztsh.complete import Choices, op_choices, wrong_op
@@ -52,6 +52,9 @@ return 1
 """
     % GROUP
 )
+
+
+_WORDS = re.compile(r"[\w-]+")
 
 
 class OpError(SessionError):
@@ -142,17 +145,17 @@ class OpMode:
     def _line(self, text: str, line: Line, own: bool) -> int:
         if not own:
             if _is_system(text, line):
-                return run_system(text)
+                return run_system(self._functions(set(_WORDS.findall(text)) & self.schema.children.keys()) + text)
             raise UnknownError(line.words[0])
         if line.is_filtered:
             return self.run(line.words, line.pipe)
-        return run_system(self._functions(text, line.words[0]) + text)
+        return run_system(self._functions({line.words[0], *filter(self.is_own, _WORDS.findall(text))}) + text)
 
-    def _functions(self, text: str, first: str) -> str:
-        """Op mode's commands in a line as functions of the shell that runs it, as they are on VyOS."""
-        names = {first, *(word for word in re.findall(r"[\w-]+", text) if self.is_own(word))}
+    @staticmethod
+    def _functions(names: Collection[str]) -> str:
+        """Op mode's commands of these names as functions of the shell that runs a line, as they are on VyOS."""
         call = shlex.quote(str(places.program()))
-        return _FUNCTIONS + "".join(f'{name}() {{ {call} {name} "$@"; }}\n' for name in sorted(names))
+        return "".join(f'{name}() {{ {call} {name} "$@"; }}\n' for name in sorted(names)) + (_FUNCTIONS if names else "")
 
     def run_text(self, text: str) -> str:
         """Run a line for ``run`` of conf mode; nothing is left to print. Raises :class:`OpError`.

@@ -33,6 +33,10 @@ class Failures:
         count = memory.load(self._path).get("in_a_row")
         return count if isinstance(count, int) and count > 0 else 0
 
+    def waits(self) -> bool:
+        """Whether a daemon that has failed may be waiting."""
+        return (count := self.count()) > 0 and PAUSES[min(count, len(PAUSES)) - 1] > 0
+
     def clear(self) -> None:
         """It works."""
         with suppress(OSError):

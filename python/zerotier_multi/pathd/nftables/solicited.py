@@ -13,7 +13,10 @@ from zerotier_multi.pathd.nftables.mss import device_patterns
 from zerotier_multi.plan import Plan
 
 _KINDS = "icmpv6 type { nd-router-solicit, nd-neighbor-solicit }"
-_LIMIT = "limit rate over 10/second burst 100 packets"  # entries younger than 5 s cannot be pushed out of the table
+# By sender, so that none takes what others may need: ZeroTier lets nobody send with another's MAC address, but for bridges.
+_SET = " set solicitors {\n  type ether_addr\n  size 1024\n  flags dynamic,timeout\n  timeout 1m\n }\n"
+_EACH = "update @solicitors { ether saddr limit rate over 10/second burst 100 packets }"
+_ALL = "limit rate over 100/second burst 500 packets"  # entries younger than 5 s cannot be pushed out of the table
 
 
 def chains(plans: Iterable[Plan]) -> str:
@@ -21,5 +24,5 @@ def chains(plans: Iterable[Plan]) -> str:
     devices = [name for plan in plans if plan.instances for name in device_patterns(plan)]
     if not devices:
         return ""
-    rules = "".join(f'  iifname "{name}" {_KINDS} {_LIMIT} drop\n' for name in devices)
-    return f" chain solicitations {{\n  type filter hook prerouting priority raw\n{rules} }}\n"
+    rules = "".join(f'  iifname "{name}" {_KINDS} {limit} drop\n' for name in devices for limit in (_EACH, _ALL))
+    return f"{_SET} chain solicitations {{\n  type filter hook prerouting priority raw\n{rules} }}\n"

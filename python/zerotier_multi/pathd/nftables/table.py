@@ -65,9 +65,9 @@ class Table:
         return self._problems, [f"nft table {self._name} was changed by another program and has been restored"] if held else []
 
     def _list(self) -> str:
-        """The table as nft prints it; empty where there is none."""
+        """The table as nft prints it, without what packets have entered into its sets; empty where there is none."""
         try:
-            return run_nft(self._nft, "-s", "list", "table", *self._name.split()).stdout
+            return run_nft(self._nft, "-s", "-t", "list", "table", *self._name.split()).stdout
         except OSError:
             return ""
 

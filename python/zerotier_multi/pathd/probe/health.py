@@ -27,15 +27,16 @@ class _Open(NamedTuple):
 
 @dataclass(slots=True)
 class Flaps:
-    """Falls of a path, and until when they keep it out of use (monotonic seconds)."""
+    """Falls of a path, of which so many are free, and until when they keep it out of use (monotonic seconds)."""
 
+    free: int = FREE_FALLS
     until: float = 0.0
     _falls: tuple[float, ...] = ()
 
     def fell(self, now: float) -> None:
         """It falls."""
         self._falls = (*(at for at in self._falls if at > now - FLAP_WINDOW), now)
-        extra = len(self._falls) - FREE_FALLS
+        extra = len(self._falls) - self.free
         self.until = now + min(FIRST_HOLD * 2.0 ** (extra - 1), LONGEST_HOLD) if extra > 0 else now
 
 

@@ -34,6 +34,7 @@ FRESH_INTERVAL = 0.05
 STALE = 30.0  # seconds after which what a remote said of its load says nothing more
 LARGE = 1 << 16  # bytes of large probes that go out at once
 APART = 0.02  # seconds behind the small ones, or an engine sends both as one packet of two segments, which is dropped as one
+REFUSALS = 30  # of a path by the remote within health.FLAP_WINDOW that are free: each restart of an instance there is one
 COPIES = (1, 24, 64)  # of a probe, by how many answers are missing: on a path that is full, one of many gets through
 
 
@@ -76,7 +77,7 @@ class _State:
     good_ms: int  # for which what a probe tells is good
     drained: bool = False
     refused: bool = False  # the remote says that it does not hear us over it
-    refusals: Flaps = field(default_factory=Flaps)  # that it began to say so, which it does as often as it likes
+    refusals: Flaps = field(default_factory=lambda: Flaps(REFUSALS))  # that it began to say so
     seen_at: float = -math.inf  # when a probe of the remote last came over this path
     remote_use: int | None = None  # percent
     came_at: float = -math.inf  # when anything that looks like a probe of the remote's last came over this path
