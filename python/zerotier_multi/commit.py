@@ -93,8 +93,24 @@ def check(
     families (``ip``, ``ipv6``) with ``system ip multipath layer4-hashing``; ``elsewhere`` has other parts of the configuration
     that may name devices of the bundle. Reads only. Raises :class:`ConfigProblems`.
     """
+    try:
+        change = _checked(name, bundles, layer4, elsewhere or {})
+    except ConfigProblems as problems:
+        _tell_where_nobody_reads(str(problems).splitlines(), syslog.LOG_ERR)
+        raise
+    _tell_where_nobody_reads(change.warnings, syslog.LOG_WARNING)
+    return change
+
+
+def _tell_where_nobody_reads(sentences: Sequence[str], priority: int) -> None:
+    """VyOS keeps nothing of what a commit says at boot where one is refused, so the journal has it."""
+    if sentences and systemd.vyos_is_booting():
+        for sentence in sentences:
+            syslog.syslog(priority, f"zerotier-multi: {sentence}")
+
+
+def _checked(name: str, bundles: Mapping[str, Mapping[str, Any]], layer4: Iterable[str], elsewhere: dependents.Sections) -> Change:
     settings = {HASH_POLICY_OF[family]: str(HASH_POLICY["layer4"]) for family in layer4}
-    elsewhere = elsewhere or {}
     if name not in bundles:
         return Change(name, None, tuple(dependents.warnings(name, (), elsewhere)), settings=settings)
     bundle = parse_bundle(name, bundles[name])

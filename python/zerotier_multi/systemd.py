@@ -74,9 +74,17 @@ def systemctl(*arguments: str, check: bool = True) -> str:
     return done.stdout
 
 
+VYOS_ROUTER = "vyos-router.service"
+
+
 def is_booting() -> bool:
     """Whether the system starts yet: what the configuration is carried out for by itself, on VyOS and Debian."""
-    return systemctl("is-system-running", check=False).strip() in ("initializing", "starting")
+    return systemctl("is-system-running", check=False).strip() in ("initializing", "starting") or vyos_is_booting()
+
+
+def vyos_is_booting() -> bool:
+    """Whether VyOS loads its configuration. Its service counts as started at once (``Type=simple``) and ends with that."""
+    return systemctl("show", "--property=SubState", "--value", VYOS_ROUTER, check=False).strip() in ("start", "running")
 
 
 def unit_states(units: Sequence[str]) -> dict[str, UnitState]:

@@ -132,7 +132,7 @@ done
 ip -4 rule; ip -6 rule
 ip -4 neigh show nud permanent; ip -6 neigh show nud permanent
 ip -br address show
-nft -s list ruleset
+nft -s -t list ruleset
 cat /etc/resolv.conf
 """
 

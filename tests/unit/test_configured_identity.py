@@ -260,3 +260,15 @@ def test_the_key_of_a_controller_goes_with_the_change(homes: Path) -> None:
     assert "hush" not in to_json(change.plan) and "hush" not in repr(change)
     assert commit.check("zt1", proposed(lines + "zt1 disable\n")).api_key is None
     assert commit.check("zt1", proposed("zt1 network-id 8056c2e21c000001\n")).api_key is None
+
+
+@pytest.mark.parametrize("booting", [True, False])
+def test_what_a_commit_says_at_vyos_s_boot_is_in_the_journal(homes: Path, monkeypatch: pytest.MonkeyPatch, booting: bool) -> None:
+    """Where a commit is refused then, VyOS keeps no word of it."""
+    told: list[str] = []
+    monkeypatch.setattr(commit.systemd, "vyos_is_booting", lambda: booting)
+    monkeypatch.setattr(commit.syslog, "syslog", lambda _priority, text: told.append(text))
+    with pytest.raises(ConfigProblems):
+        commit.check("zt1", proposed(TWO))
+    said = ["zerotier-multi: interfaces zerotier zt1 transit prefix 10.14.0.0/28 overlaps 10.14.0.0/28 of zt0"]
+    assert [text.partition(";")[0] for text in told] == (said if booting else [])

@@ -122,3 +122,19 @@ def test_a_start_that_fails_is_tried_again_after_a_reload(monkeypatch: pytest.Mo
     told.refuses = 2
     with pytest.raises(systemd.SystemdError, match="bad unit file setting"):
         systemd.start(UNITS)
+
+
+@pytest.mark.parametrize(
+    ("system", "vyos", "booting"),
+    [
+        ("starting", "dead", True),
+        ("running", "dead", False),
+        ("degraded", "", False),
+        ("running", "running", True),  # VyOS loads its configuration behind systemd's back
+        ("running", "exited", False),
+    ],
+)
+def test_a_boot_is_one_on_vyos_too(monkeypatch: pytest.MonkeyPatch, system: str, vyos: str, booting: bool) -> None:
+    answers = {"is-system-running": system, "show": vyos}
+    monkeypatch.setattr(systemd, "systemctl", lambda verb, *_words, **_options: answers[verb] + "\n")
+    assert systemd.is_booting() is booting and systemd.vyos_is_booting() is (vyos == "running")

@@ -192,6 +192,25 @@ def test_sources_are_built_into_it(
         packages.make(Order(), Log(place / "log"), place / "out/repository")
 
 
+def test_nobody_leaves_out_what_vyos_is(place: Path, checkout: Maker, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where the lists name another package, which depends on it."""
+    checkout("vyatta-cfg", command="false", version="9")
+    monkeypatch.setattr("builder.chroot.sources_list", lambda *_: "")
+    order = Order(place / "built", place / "sources", ("all",), base=Path("/"))
+    with pytest.raises(BuildError, match="^vyatta-cfg could not be built, without which there is no VyOS; see its log"):
+        packages.make(order, Log(place / "log"), place / "out/repository", place / "out")
+
+
+def test_the_flavor_of_the_kernel_is_with_the_architecture_in_older_trees(place: Path, vyos_build: Path) -> None:
+    defaults = vyos_build / "data/defaults.toml"
+    defaults.write_text("".join(line for line in defaults.read_text().splitlines(keepends=True) if "kernel_flavor" not in line))
+    with pytest.raises(BuildError, match="kernel_flavor"):
+        make(place, "all")
+    (vyos_build / "data/architectures/amd64.toml").write_text('packages = []\nkernel_flavor = "amd64-vyos"\n')
+    make(place, "all")
+    assert json.loads((place / "out/repository/manifest.json").read_text())["kernel"]["wanted"] == "linux-image-6.6.58-amd64-vyos"
+
+
 def test_a_repository_is_replaced_whole(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     make(place, "all")
     before = (place / "out/repository/key.asc").read_bytes()

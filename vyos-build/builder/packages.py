@@ -164,7 +164,11 @@ def _has(name: str, found: Sequence[checkouts.Source], packages: Sequence[Given]
 
 def _check_failures(built: Sequence[Built], leave_out: Sequence[str]) -> None:
     """Raises :class:`BuildError` while a source cannot be built that nobody said to leave out."""
-    failed = [source.name for source in built if source.failure and not {"all", source.name}.intersection(leave_out)]
+    broken = [source for source in built if source.failure]
+    needed = [source.name for source in broken if source.provides.intersection(_INDISPENSABLE)]
+    if needed:
+        raise BuildError(f"{', '.join(needed)} could not be built, without which there is no VyOS; see its log and run it again")
+    failed = [source.name for source in broken if not {"all", source.name}.intersection(leave_out)]
     if failed:
         raise BuildError(
             f"{len(failed)} of {len(built)} sources could not be built: {', '.join(failed)}; see their logs and run it again "

@@ -30,6 +30,7 @@ class Built:
     changed: int  # files that differ from the revision
     packages: tuple[Given, ...] = ()
     failure: str = ""
+    provides: frozenset[str] = frozenset()  # what its packages would have been, where it could not be built
 
     def told(self) -> dict[str, Any]:
         """Its entry in the manifest."""
@@ -51,7 +52,7 @@ def build(steps: Sequence[Step], given: Sequence[Given], place: chroot.Chroot, i
         try:
             revision, changed = worktree.revision(step.source.tree), len(worktree.changes(step.source.tree))
         except BuildError as error:
-            done[name] = Built(name, "unknown", 0, failure=str(error))
+            done[name] = Built(name, "unknown", 0, failure=str(error), provides=frozenset(step.source.provides))
             log.step(f"{number}/{len(steps)} {name}: not built: {error}")
             continue
         head = f"{number}/{len(steps)} {name} {revision[:12]}" + (f" and {changed} changed files" if changed else "")
@@ -61,10 +62,10 @@ def build(steps: Sequence[Step], given: Sequence[Given], place: chroot.Chroot, i
             packages = _packages(step, [*given, *_of(done, step.after)], place, into / name, keys[name], log, head)
             done[name] = Built(name, revision, changed, tuple(packages))
         except chroot.StepFailed as error:
-            done[name] = Built(name, revision, changed, failure=str(error))
+            done[name] = Built(name, revision, changed, failure=str(error), provides=frozenset(step.source.provides))
             log.step(f"{head}: failed: {error}\n{error.tail}")
         except BuildError as error:
-            done[name] = Built(name, revision, changed, failure=str(error))
+            done[name] = Built(name, revision, changed, failure=str(error), provides=frozenset(step.source.provides))
             log.step(f"{head}: not built: {error}")
     return list(done.values())
 

@@ -36,6 +36,9 @@ def read_wanted(tree: Path, development: bool) -> Wanted:
             if path.exists():
                 names = tomllib.loads(path.read_text()).get("packages", [])
                 found.update({name: f"{path.parent.name}/{path.name}" for name in names})
+        path = files[0]
+        if "kernel_flavor" not in defaults and files[1].exists():  # as in the trees of sagitta and circinus
+            path, defaults = files[1], {**tomllib.loads(files[1].read_text()), **defaults}
         kernel = f"linux-image-{defaults['kernel_version']}-{defaults['kernel_flavor']}"
     except (OSError, KeyError, ValueError) as error:
         raise BuildError(f"{path} cannot be used ({error}); give a vyos-build work tree in VYOS_BUILD") from None
