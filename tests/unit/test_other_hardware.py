@@ -71,12 +71,14 @@ FAULTS = (
 
 def test_a_boot_says_what_does_not_fit_and_goes_on(router: pytest.MonkeyPatch) -> None:
     lines = configured("".join(f"zt0 {line}\n" for line in LINES.splitlines()))
-    router.setattr(systemd, "systemctl", lambda *_words, **_options: "running\n")
+    states = {"is-system-running": "running\n", "show": "dead\n"}
+    router.setattr(systemd, "systemctl", lambda verb, *_words, **_options: states[verb])
     with pytest.raises(ConfigProblems) as refused:
         commit.check("zt0", lines)
     assert all(fault in str(refused.value) for fault in FAULTS)
-    for state in ("starting\n", "initializing\n"):
-        router.setattr(systemd, "systemctl", lambda *_words, state=state, **_options: state)
+    router.setattr(commit.syslog, "syslog", lambda *_words: None)
+    for system, vyos in (("starting", "dead"), ("initializing", "dead"), ("running", "running")):
+        states |= {"is-system-running": f"{system}\n", "show": f"{vyos}\n"}
         change = commit.check("zt0", lines)
         assert change.warnings[:3] == FAULTS
         assert change.plan and change.plan.vrf == "red" and len(change.plan.instances) == 2
