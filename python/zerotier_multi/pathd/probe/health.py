@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 FLAP_WINDOW, FREE_FALLS = 120.0, 3  # so many falls in so many seconds go without a penalty
 FIRST_HOLD, LONGEST_HOLD = 2.0, 60.0  # seconds
+_STEPS = 6  # falls beyond the free ones after which the longest hold is reached, so more need not be remembered
 HISTORY = 100  # probes of which the loss is computed
 
 
@@ -35,7 +36,7 @@ class Flaps:
 
     def fell(self, now: float) -> None:
         """It falls."""
-        self._falls = (*(at for at in self._falls if at > now - FLAP_WINDOW), now)
+        self._falls = (*(at for at in self._falls if at > now - FLAP_WINDOW), now)[-self.free - _STEPS :]
         extra = len(self._falls) - self.free
         self.until = now + min(FIRST_HOLD * 2.0 ** (extra - 1), LONGEST_HOLD) if extra > 0 else now
 

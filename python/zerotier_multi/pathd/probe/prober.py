@@ -94,8 +94,8 @@ class _Verdict(NamedTuple):
     """What the daemon hears of when it changes."""
 
     up: bool  # answers come
+    held: bool  # the remote has refused the path too often; whether it does now is no change then
     refused: bool  # the remote refuses the path
-    held: bool  # it has done so too often
     outdone: bool  # it is narrow, and another one is not
     passes: int | None
 
@@ -224,10 +224,10 @@ class Prober:
         if not state.health.up:
             return PathState.HELD if state.health.held else PathState.DOWN
         now = time.monotonic()
-        if self._refused(state, now):
-            return PathState.REMOTE_DOWN
         if state.refusals.until > now:
             return PathState.HELD
+        if self._refused(state, now):
+            return PathState.REMOTE_DOWN
         return PathState.NARROW if self._outdone(state) else PathState.UP
 
     def _outdone(self, state: _State) -> bool:
@@ -370,7 +370,13 @@ class Prober:
             if state.refused and not was:
                 state.refusals.fell(now)
         verdicts = {
-            path: _Verdict(state.health.up, state.refused, state.refusals.until > now, self._outdone(state), self.passes(path))
+            path: _Verdict(
+                state.health.up,
+                held := state.refusals.until > now,
+                state.refused and not held,
+                self._outdone(state),
+                self.passes(path),
+            )
             for path, state in self._states.items()
         }
         if verdicts != self._verdicts:
