@@ -35,7 +35,7 @@ class Failures:
 
     def waits(self) -> bool:
         """Whether a daemon that has failed may be waiting."""
-        return (count := self.count()) > 0 and PAUSES[min(count, len(PAUSES)) - 1] > 0
+        return _pause(self.count()) > 0
 
     def clear(self) -> None:
         """It works."""
@@ -49,7 +49,7 @@ class Failures:
             self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         for problem in memory.store(self._path, {"in_a_row": count}):
             log.warning("%s", problem)
-        return PAUSES[min(count, len(PAUSES)) - 1]
+        return _pause(count)
 
     def wait(self, error: BaseException) -> None:
         """Note one, tell of it and wait; does not return then. A failure after which nobody has to wait is the caller's to tell."""
@@ -63,6 +63,11 @@ class Failures:
         sys.stderr.flush()
         _alive()
         os.execv("/bin/sh", ["sh", "-c", f"sleep {seconds}; exit 1"])
+
+
+def _pause(failures: int) -> int:
+    """Seconds after so many in a row."""
+    return PAUSES[min(failures, len(PAUSES)) - 1] if failures else 0
 
 
 def _alive() -> None:

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import math
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from zerotier_multi.op.benchmark.decide import Use
 from zerotier_multi.usage import cpu_seconds
 
+N = TypeVar("N", int, float)
 _TICK = 1 / os.sysconf("SC_CLK_TCK")
 _MOST = 1 << 63  # of whatever the other end may say, so that all that is computed of it is a finite number
 
@@ -48,21 +48,22 @@ def from_json(data: Mapping[str, Any]) -> Look:
 
 def whole(value: Any) -> int:
     """A number of something, as the other end has sent it. Raises ValueError or TypeError for anything else."""
-    try:
-        number = int(value)
-    except OverflowError as error:  # Infinity, which Python takes for JSON, as it does NaN
-        raise ValueError(error) from None
-    if not 0 <= number <= _MOST:
-        raise ValueError("it is out of range")
+    number = _number(int, value)
+    if number < 0:
+        raise ValueError("it is negative")
     return number
 
 
 def _seconds(value: Any) -> float:
+    return _number(float, value)
+
+
+def _number(kind: Callable[[Any], N], value: Any) -> N:
     try:
-        number = float(value)
-    except OverflowError as error:
+        number = kind(value)
+    except OverflowError as error:  # Infinity, which Python takes for JSON, as it does NaN
         raise ValueError(error) from None
-    if not math.isfinite(number) or abs(number) > _MOST:
+    if not abs(number) <= _MOST:  # NaN is not, either
         raise ValueError("it is out of range")
     return number
 
