@@ -22,7 +22,9 @@ from zerotier_multi.op.benchmark.drive import made_step, result, usable
 from zerotier_multi.op.benchmark.text import text
 from zerotier_multi.op.benchmark.usage import Look, between, busy, from_json
 from zerotier_multi.op.errors import NotConfigured, Unavailable, WrongValue
+from zerotier_multi.pathd.control import PathdError
 from zerotier_multi.plans import Published
+from zerotier_multi.systemd import UnitState
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -420,6 +422,16 @@ def test_which_paths_are_measured(monkeypatch: pytest.MonkeyPatch) -> None:
         usable(PLAN, "R9")
     monkeypatch.setattr(drive, "paths_up", lambda bundle: {})
     with pytest.raises(Unavailable, match="no path of zt0 to R2 is up; see: show zerotier zt0 paths"):
+        usable(PLAN, "R2")
+
+
+def test_a_benchmark_without_zerotier_pathd_names_the_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
+    def silent(bundle: str) -> None:
+        raise PathdError("zerotier-pathd does not answer")
+
+    monkeypatch.setattr(drive, "paths_up", silent)
+    monkeypatch.setattr(gather.systemd, "unit_states", lambda units: {unit: UnitState("inactive") for unit in units})
+    with pytest.raises(Unavailable, match="not started: zerotier-pathd is not running, .*: sudo systemctl start zerotier-pathd$"):
         usable(PLAN, "R2")
 
 

@@ -19,7 +19,7 @@ from zerotier_multi.op.benchmark.decide import End, Step, Verdict, decide, full,
 from zerotier_multi.op.benchmark.serve import Say, leave_instances_alone, pids_of, tell
 from zerotier_multi.op.benchmark.usage import Look, between, from_json, look, whole
 from zerotier_multi.op.errors import NotConfigured, Unavailable, WrongValue
-from zerotier_multi.op.gather import enabled_plan_of, require_root
+from zerotier_multi.op.gather import enabled_plan_of, require_root, silence_of_pathd
 from zerotier_multi.op.table import clean
 from zerotier_multi.pathd.control import PathdError
 from zerotier_multi.plan import PathPlan, Plan
@@ -64,7 +64,7 @@ def usable(plan: Plan, remote: str) -> list[PathPlan]:
     try:
         up = paths_up(plan.bundle)
     except PathdError as error:
-        raise Unavailable(f"{error}; without it nobody knows which paths are up") from None
+        raise Unavailable(f"the benchmark was not started: {silence_of_pathd(error)}") from None
     found: dict[int, PathPlan] = {}
     for path in sorted(plan.paths, key=lambda p: (p.instance, p.family)):
         carries = (remote, path.family) in up.get(path.instance, set())
