@@ -4,7 +4,8 @@
 #include <string.h>
 
 /* Of the core: ZeroTierOne.h (ZT_VirtualNetworkRuleType), Capability.hpp (deserializeRules), NetworkConfig.hpp (keys). */
-enum { DROP = 0, ACCEPT = 1, SOURCE_NODE = 24, DESTINATION_NODE = 25, MATCH_KIND = 0x3f, NODE_BYTES = 5 };
+enum { DROP = 0, ACCEPT = 1, SOURCE_NODE = 24, DESTINATION_NODE = 25, ETHERTYPE = 37, MATCH_KIND = 0x3f };
+enum { NODE_BYTES = 5, TYPE_BYTES = 2 };
 #define RULES_MOST 1024            /* the core ignores those after them */
 #define RULES_BYTES ((size_t)7168) /* of as many */
 
@@ -36,47 +37,50 @@ static size_t unescape(const char *text, size_t length, unsigned char *value, si
 }
 
 /* Each rule is its type, the number of its bytes, and these. */
-static bool are_by_node(const unsigned char *rules, size_t length) {
+static enum rules_look look_of(const unsigned char *rules, size_t length) {
 	size_t count = 0;
+	enum rules_look look = RULES_AT_NODES;
 	bool open = false, accepts_rest = false; /* a match waits for its action; the last rule is an accept without any */
 	for (size_t at = 0; at < length; count++) {
-		if (length - at < 2) return false;
+		if (length - at < 2) return RULES_AT_FRAMES;
 		unsigned char type = rules[at], size = rules[at + 1], kind = type & MATCH_KIND;
 		at += 2;
-		if (size > length - at) return false;
+		if (size > length - at) return RULES_AT_FRAMES;
 		at += size;
-		if (kind == SOURCE_NODE || kind == DESTINATION_NODE) {
-			if (size != NODE_BYTES) return false;
+		bool by_type = kind == ETHERTYPE;
+		if (by_type || kind == SOURCE_NODE || kind == DESTINATION_NODE) {
+			if (size != (by_type ? TYPE_BYTES : NODE_BYTES)) return RULES_AT_FRAMES;
+			if (by_type) look = RULES_AT_TYPES;
 			open = true;
 			accepts_rest = false;
 		} else if (type == DROP || type == ACCEPT) {
-			if (size != 0) return false;
+			if (size != 0) return RULES_AT_FRAMES;
 			accepts_rest = type == ACCEPT && !open;
 			open = false;
 		} else {
-			return false;
+			return RULES_AT_FRAMES;
 		}
 	}
-	return accepts_rest && count <= RULES_MOST;
+	return accepts_rest && count <= RULES_MOST ? look : RULES_AT_FRAMES;
 }
 
-bool rules_by_node(const char *config, size_t length) {
+enum rules_look rules_look(const char *config, size_t length) {
 	unsigned char rules[RULES_BYTES];
 	size_t count = 0;
 	bool found = false;
-	if (length == 0 || memchr(config, 0, length)) return false; /* there the core stops reading */
+	if (length == 0 || memchr(config, 0, length)) return RULES_AT_FRAMES; /* there the core stops reading */
 	for (const char *line = config, *end = config + length; line < end;) {
 		const char *stop = line;
 		while (stop < end && *stop != '\n' && *stop != '\r') stop++;
 		size_t here = (size_t)(stop - line);
-		if (here >= 3 && memcmp(line, "tt=", 3) == 0) return false;
+		if (here >= 3 && memcmp(line, "tt=", 3) == 0) return RULES_AT_FRAMES;
 		if (here >= 2 && memcmp(line, "R=", 2) == 0) {
-			if (found) return false;
+			if (found) return RULES_AT_FRAMES;
 			found = true;
 			count = unescape(line + 2, here - 2, rules, sizeof rules);
-			if (count == SIZE_MAX) return false;
+			if (count == SIZE_MAX) return RULES_AT_FRAMES;
 		}
 		line = stop + 1;
 	}
-	return found && are_by_node(rules, count);
+	return found ? look_of(rules, count) : RULES_AT_FRAMES;
 }

@@ -13,7 +13,7 @@
 
 /* A packet of a plain frame: IV, destination and source node, flags, MAC, verb, network, type of the frame, payload. */
 enum { IV = 0, NAMES = 8, SOURCE = 13, FLAGS = 18, MAC = 19, VERB = 27, NETWORK = 28, TYPE = 36, PAYLOAD = 38 };
-enum { NAMES_SIZE = MAC - NAMES, HEAD_SIZE = TYPE - VERB };
+enum { NAMES_SIZE = MAC - NAMES, HEAD_SIZE = TYPE - VERB, HEAD_AND_TYPE = PAYLOAD - VERB };
 enum { VERB_FRAME = 6, FLAGS_PLAIN = 0x18 /* AES-GMAC-SIV, whole, not relayed */, HOPS = 7, FRAGMENT = 0xff };
 /* A frame with its Ethernet header, and where in an opened packet there is room for it: its type is where it was. */
 enum { MACS = 12, ETHERNET = 14, FRAME_AT = PAYLOAD - ETHERNET };
@@ -24,7 +24,8 @@ struct way_in {
 	uint64_t epoch;
 	int64_t socket;
 	struct sockaddr_storage from;
-	unsigned char names[NAMES_SIZE], head[HEAD_SIZE];
+	unsigned char names[NAMES_SIZE], head[HEAD_AND_TYPE];
+	size_t alike; /* so much of the head is that of each packet */
 	const void *which;
 	unsigned char macs[MACS]; /* of each frame: destination and source */
 	struct siv_key keys[2];
@@ -33,7 +34,8 @@ struct way_out {
 	bool open;
 	uint64_t epoch, nwid;
 	size_t longest; /* of its frames */
-	unsigned char macs[MACS], names[NAMES_SIZE], head[HEAD_SIZE];
+	size_t alike;   /* so much of the Ethernet header is that of each */
+	unsigned char ethernet[ETHERNET], names[NAMES_SIZE], head[HEAD_SIZE];
 	struct underlay *underlay;
 	int64_t socket;
 	struct sockaddr_storage to;
@@ -84,51 +86,52 @@ void shortcut_change_end(void) { atomic_fetch_sub(&changes, 1); }
 static bool settled(uint64_t epoch) { return epoch % BEGUN == 0; }
 static bool still(uint64_t epoch) { return settled(epoch) && atomic_load(&changes) == epoch; }
 
-/* -- networks whose rules do not look into frames */
+/* -- networks whose rules do not look into frames, and what they look at */
 
+struct look {
+	uint64_t nwid;
+	enum rules_look at;
+};
 static struct {
 	pthread_mutex_t lock;
 	size_t count;
-	uint64_t nwids[MAX_NETWORKS];
-} by_node = {.lock = PTHREAD_MUTEX_INITIALIZER};
+	struct look looks[MAX_NETWORKS];
+} known = {.lock = PTHREAD_MUTEX_INITIALIZER};
 /* What this thread has read last: the core uses it next, or nothing of it. */
-static _Thread_local struct {
-	uint64_t nwid;
-	bool by_node;
-} last_read;
+static _Thread_local struct look last_read;
 
-static bool is_by_node(uint64_t nwid) {
-	bool found = false;
-	pthread_mutex_lock(&by_node.lock);
-	for (size_t i = 0; i < by_node.count; i++) found |= by_node.nwids[i] == nwid;
-	pthread_mutex_unlock(&by_node.lock);
+static enum rules_look look_of(uint64_t nwid) {
+	enum rules_look found = RULES_AT_FRAMES;
+	pthread_mutex_lock(&known.lock);
+	for (size_t i = 0; i < known.count; i++)
+		if (known.looks[i].nwid == nwid) found = known.looks[i].at;
+	pthread_mutex_unlock(&known.lock);
 	return found;
 }
 
-static void set_by_node(uint64_t nwid, bool yes) {
+static void set_look(uint64_t nwid, enum rules_look look) {
 	shortcut_change_begin();
-	pthread_mutex_lock(&by_node.lock);
+	pthread_mutex_lock(&known.lock);
 	size_t at = 0;
-	while (at < by_node.count && by_node.nwids[at] != nwid) at++;
-	if (!yes && at < by_node.count) by_node.nwids[at] = by_node.nwids[--by_node.count];
-	if (yes && at == by_node.count && at < MAX_NETWORKS) by_node.nwids[by_node.count++] = nwid;
-	pthread_mutex_unlock(&by_node.lock);
+	while (at < known.count && known.looks[at].nwid != nwid) at++;
+	if (at < known.count) known.looks[at] = known.looks[--known.count];
+	if (look != RULES_AT_FRAMES && known.count < MAX_NETWORKS) known.looks[known.count++] = (struct look){nwid, look};
+	pthread_mutex_unlock(&known.lock);
 	shortcut_change_end();
 }
 
 void shortcut_network_read(uint64_t nwid, const char *config, size_t length) {
-	last_read.nwid = nwid;
-	last_read.by_node = rules_by_node(config, length);
+	last_read = (struct look){nwid, rules_look(config, length)};
 }
 
 void shortcut_network_used(uint64_t nwid, bool up) {
-	set_by_node(nwid, up && last_read.nwid == nwid && last_read.by_node);
+	set_look(nwid, up && last_read.nwid == nwid ? last_read.at : RULES_AT_FRAMES);
 	last_read.nwid = 0;
 }
 
 void shortcut_network_written(uint64_t nwid, const char *config, size_t length) {
 	last_read.nwid = 0;
-	set_by_node(nwid, rules_by_node(config, length));
+	set_look(nwid, rules_look(config, length));
 }
 
 /* -- ways */
@@ -160,11 +163,25 @@ static void watch_begin(enum watching what, uint64_t nwid, const unsigned char *
 
 /* -- in */
 
+static bool leads(const struct way_in *way, int64_t socket, const struct sockaddr_storage *from,
+                  const unsigned char *packet) {
+	return way->open && way->socket == socket && memcmp(way->names, packet + NAMES, NAMES_SIZE) == 0 &&
+	       memcmp(&way->from, from, address_size(from)) == 0;
+}
+
 static struct way_in *way_of(int64_t socket, const struct sockaddr_storage *from, const unsigned char *packet) {
 	for (struct way_in *way = ways.in; way < ways.in + WAYS; way++)
-		if (way->open && way->socket == socket && memcmp(way->names, packet + NAMES, NAMES_SIZE) == 0 &&
-		    memcmp(&way->from, from, address_size(from)) == 0)
-			return way;
+		if (leads(way, socket, from, packet)) return way;
+	return NULL;
+}
+
+/* The one for frames of this type as well, of a packet that `way` has opened. */
+static struct way_in *way_of_type(struct way_in *way, const unsigned char *packet) {
+	if (memcmp(way->head, packet + VERB, way->alike) == 0) return way;
+	for (struct way_in *other = ways.in; other < ways.in + WAYS; other++)
+		if (leads(other, way->socket, &way->from, packet) && other->epoch == way->epoch &&
+		    memcmp(other->keys, way->keys, sizeof way->keys) == 0 && memcmp(other->head, packet + VERB, other->alike) == 0)
+			return other;
 	return NULL;
 }
 
@@ -177,13 +194,16 @@ bool shortcut_in(int64_t socket, const struct sockaddr_storage *from, unsigned c
 		close_in(way);
 		return false;
 	}
-	bool good = armor_open_bytes(way->keys, packet, length);
-	if (!good || memcmp(packet + VERB, way->head, HEAD_SIZE) != 0) {
+	bool good = armor_open_bytes(way->keys, packet, length) && memcmp(packet + VERB, way->head, HEAD_SIZE) == 0;
+	struct way_in *fitting = good ? way_of_type(way, packet) : NULL;
+	if (!fitting) {
 		armor_close_bytes(way->keys, packet, length);
+		if (good) return false; /* the first one of its type */
 		close_in(way);
 		ways.tried = true;
 		return false;
 	}
+	way = fitting;
 	memcpy(packet + FRAME_AT, way->macs, MACS);
 	*frame = (struct shortcut_frame){way->which, packet + FRAME_AT, length - FRAME_AT};
 	return true;
@@ -202,10 +222,12 @@ void shortcut_opened(const void *packet, const void *aes) {
 	if (watch->opened > 1 || !aes || core_packet_length(packet) != watch->length || watch->length <= PAYLOAD) return;
 	if (memcmp(bytes + NAMES, watch->bytes + NAMES, NAMES_SIZE) != 0 || bytes[FLAGS] != FLAGS_PLAIN) return;
 	watch->nwid = number_at(bytes + NETWORK, 8);
-	if (ways.tried || !settled(watch->epoch) || !is_by_node(watch->nwid)) return;
+	enum rules_look look = look_of(watch->nwid);
+	if (ways.tried || !settled(watch->epoch) || look == RULES_AT_FRAMES) return;
 	struct way_in *way = &ways.in[ways.next_in];
 	memcpy(way->names, bytes + NAMES, NAMES_SIZE);
-	memcpy(way->head, bytes + VERB, HEAD_SIZE);
+	memcpy(way->head, bytes + VERB, HEAD_AND_TYPE);
+	way->alike = look == RULES_AT_TYPES ? HEAD_AND_TYPE : HEAD_SIZE;
 	memcpy(way->keys, aes, sizeof way->keys);
 	watch->copied = true;
 }
@@ -279,7 +301,7 @@ static void fill(unsigned char *packet, const struct way_out *way, const unsigne
 bool shortcut_out(uint64_t nwid, const unsigned char *frame, size_t length, packet_place *place) {
 	if (!ways.any || length <= ETHERNET) return false;
 	for (struct way_out *way = ways.out; way < ways.out + WAYS; way++) {
-		if (!way->open || way->nwid != nwid || memcmp(way->macs, frame, MACS) != 0) continue;
+		if (!way->open || way->nwid != nwid || memcmp(way->ethernet, frame, way->alike) != 0) continue;
 		bool fits = length <= way->longest && still(way->epoch);
 		unsigned char *packet = fits ? place(way->underlay, way->socket, &way->to, length + FRAME_AT) : NULL;
 		if (packet) fill(packet, way, frame, length);
@@ -297,8 +319,10 @@ void shortcut_sealing(const void *packet, bool encrypt, const void *aes) {
 	if (watch->sealed > 1 || !encrypt || !aes || core_packet_length(packet) != watch->length + FRAME_AT) return;
 	if (bytes[VERB] != VERB_FRAME || number_at(bytes + NETWORK, 8) != watch->nwid) return;
 	if (memcmp(bytes + TYPE, watch->bytes + MACS, watch->length - MACS) != 0) return;
-	if (!settled(watch->epoch) || !is_by_node(watch->nwid)) return;
+	enum rules_look look = look_of(watch->nwid);
+	if (!settled(watch->epoch) || look == RULES_AT_FRAMES) return;
 	struct way_out *way = &ways.out[ways.next_out];
+	way->alike = look == RULES_AT_TYPES ? ETHERNET : MACS;
 	memcpy(way->head, bytes + VERB, HEAD_SIZE);
 	memcpy(way->keys, aes, sizeof way->keys);
 	watch->copied = true;
@@ -335,7 +359,7 @@ int shortcut_ask_out(core_node *core, int64_t now, uint64_t nwid, const unsigned
 		way->epoch = watch->epoch;
 		way->nwid = nwid;
 		way->longest = length;
-		memcpy(way->macs, frame, MACS);
+		memcpy(way->ethernet, frame, ETHERNET);
 		ways.next_out = (ways.next_out + 1) % WAYS;
 	} else if (watch->copied) {
 		close_out(way);

@@ -8,9 +8,9 @@
  *
  * Nothing is taken for granted beyond the batch, and nothing while or after the core has worked on anything else that may
  * change its mind: every other packet, its background tasks, networks that are joined or left, settings. Networks whose
- * rules look into frames have no shortcut (rules.h). Whatever is not exactly the same goes to the core as it came. Keys are
- * copied for the time of a batch, and wiped at its end. All but shortcut_network_* and shortcut_change_* is the calling
- * thread's own. */
+ * rules look into frames have no shortcut; where they look at EtherTypes, the core is asked for the first frame of each
+ * (rules.h). Whatever is not exactly the same goes to the core as it came. Keys are copied for the time of a batch, and
+ * wiped at its end. All but shortcut_network_* and shortcut_change_* is the calling thread's own. */
 #ifndef ZTNODE_SHORTCUT_H
 #define ZTNODE_SHORTCUT_H
 

@@ -45,6 +45,49 @@ static void scene_out(void (*how)(void)) {
 	}
 }
 
+static void others_change(void) { shortcut_change_begin(), shortcut_change_end(); }
+
+/* Whether a frame of a type is asked for ('A': after a change), in and out: in a network whose rules look at types, the
+ * first of each type, and always one that they drop; where they look further, every one. */
+static void types_in(unsigned int which, const unsigned char (*types)[2], const char *expected) {
+	pass(5);
+	for (size_t i = 0; expected[i]; i++) {
+		unsigned char frame[100] = {0};
+		put_mac(frame, alone.places[which].mac), put_mac(frame + 6, peer.places[which].mac);
+		memcpy(frame + 12, types[i], 2);
+		held = 0;
+		send_frame(&peer, NETWORK(which), frame, sizeof frame);
+		take_from_peer();
+		if (expected[i] == 'A') others_change();
+		MUST(held == 1 && is_asked(&hand[0]) == (expected[i] != '-'));
+	}
+}
+
+static void types_out(unsigned int which, const unsigned char (*types)[2], const char *expected) {
+	pass(5);
+	for (size_t i = 0; expected[i]; i++) {
+		unsigned char frame[100] = {0};
+		put_mac(frame, peer.places[which].mac), put_mac(frame + 6, alone.places[which].mac);
+		memcpy(frame + 12, types[i], 2);
+		if (expected[i] == 'A') others_change();
+		unsigned long before = asked_out;
+		leave_by(which, frame, sizeof frame);
+		MUST((asked_out > before) == (expected[i] != '-'));
+	}
+}
+
+static void by_type(void) {
+	static const unsigned char four[2] = {8, 0}, six[2] = {0x86, 0xdd}, arp[2] = {8, 6}, other[2] = {0x88, 0xb5};
+	unsigned char sent[12][2];
+	const unsigned char *const order[] = {four, four, six, six, four, arp, six, arp, four, other, other, six};
+	for (size_t i = 0; i < 12; i++) memcpy(sent[i], order[i], 2);
+	types_in(6, sent, "a-a--a---aa-"), types_out(6, sent, "a-a--a---aa-");
+	types_in(0, sent, "a-----------"), types_out(0, sent, "a-----------");
+	types_in(7, sent, "aaaaaaaaaaaa"), types_out(7, sent, "aaaaaaaaaaaa");
+	const unsigned char pair[][2] = {{8, 0}, {0x86, 0xdd}, {8, 0}, {0x86, 0xdd}, {8, 0}};
+	for (int i = 0; i < 4; i++) types_in(6, pair, "aaAa-"), types_out(6, pair, "aaAa-"), types_in(6, pair, "a");
+}
+
 /* Echo requests of B, which are answered: with the cipher of today, and with the old one. */
 static void echo_with(const struct siv_key *with) {
 	static struct core_packet packet;
@@ -83,8 +126,6 @@ static void batch_ends(void) { shortcut_forget(); }
 
 static void written(void) { shortcut_network_written(NETWORK(0), configs[0][0], config_sizes[0][0]); }
 
-static void others_change(void) { shortcut_change_begin(), shortcut_change_end(); }
-
 int main(int count, char **arguments) {
 	if (!armor_own()) {
 		puts("no AES instructions: the core works alone");
@@ -99,6 +140,7 @@ int main(int count, char **arguments) {
 		scene(scenes[i], scenes[i] == echo);
 		scene_out(scenes[i]);
 	}
+	by_type();
 	unsigned long batches = count > 1 ? strtoul(arguments[1], NULL, 10) : BATCHES;
 	for (unsigned long i = 0; i < batches; i++) {
 		state = i;

@@ -29,7 +29,7 @@ static void fail(int line, const char *what) {
 	abort();
 }
 
-enum { NETWORKS = 6, OUTBOX = 256, FRAMES = 64, FRAME_MOST = 2100, PACKET_MOST = 2200 };
+enum { NETWORKS = 9, OUTBOX = 256, FRAMES = 64, FRAME_MOST = 2100, PACKET_MOST = 2200 };
 enum { AT_DESTINATION = 8, AT_SOURCE = 13, AT_FLAGS = 18, AT_VERB = 27, AT_NETWORK = 28, AT_TYPE = 36, AT_PAYLOAD = 38 };
 #define NETWORK(i) (0x8056c2e21c000001ULL + (uint64_t)(i)) /* A has all but the last */
 
@@ -379,7 +379,7 @@ static size_t put_node(unsigned char *at, uint64_t node) {
 }
 
 /* Rules: 0 both nodes; 1 A alone; 2 what is not IPv4 is dropped; 3 anything, and B is a bridge; 4 as 0, for members with a
- * certificate; 5 both. */
+ * certificate; 5 both; 6 Central's first ones, what is no IP and no ARP is dropped; 7 UDP is dropped. */
 static void configure(int owner, unsigned int which, unsigned int kind) {
 	unsigned char rules[64];
 	size_t count = 0;
@@ -390,6 +390,12 @@ static void configure(int owner, unsigned int which, unsigned int kind) {
 	if (kind == 2) {
 		const unsigned char no_ipv4[] = {37 | 0x80, 2, 8, 0, 0, 0};
 		memcpy(rules, no_ipv4, sizeof no_ipv4), count = sizeof no_ipv4;
+	} else if (kind == 6) {
+		const unsigned char no_ip_no_arp[] = {37 | 0x80, 2, 8, 0, 37 | 0x80, 2, 8, 6, 37 | 0x80, 2, 0x86, 0xdd, 0, 0};
+		memcpy(rules, no_ip_no_arp, sizeof no_ip_no_arp), count = sizeof no_ip_no_arp;
+	} else if (kind == 7) {
+		const unsigned char udp[] = {36, 1, 17, 0, 0};
+		memcpy(rules, udp, sizeof udp), count = sizeof udp;
 	} else if (kind != 3) {
 		rules[count++] = 24 | 0x80, rules[count++] = 5, count += put_node(rules + count, a);
 		if (kind != 1) rules[count++] = 24 | 0x80, rules[count++] = 5, count += put_node(rules + count, b);
@@ -505,6 +511,7 @@ static size_t make_frame(unsigned char *frame, uint64_t to, uint64_t from) {
 	memcpy(frame + 12, types[next() % 4], 2);
 	unsigned char seed = next();
 	for (size_t i = 14; i < length; i++) frame[i] = (unsigned char)(seed * i + (i >> 3));
+	if (frame[12] == 8 && length > 60) frame[23] = seed % 2 ? 17 : 6;
 	if (frame[12] == 0x86 && length > 60) frame[20] = (unsigned char[]){6, 17, 58, 44}[seed % 4];
 	return length;
 }
@@ -606,18 +613,22 @@ static void change(unsigned int which, unsigned int kind) {
 	if (next() % 4) join(&alone, which), join(&behind, which);
 }
 
+static unsigned int usual; /* most of a batch is in this network */
 static unsigned int some_network(void) {
 	unsigned char choice = next();
-	return choice < 176 ? 0 : choice % NETWORKS;
+	return choice < 176 ? usual : choice % NETWORKS;
 }
 
 __attribute__((unused)) static void twins_batch(void) {
 	batch_number++;
+	unsigned char mood = next();
+	usual = mood % 2 ? 0 : 6;
+	bool calm = mood & 2; /* nothing but frames of the peer */
 	pass(1 + next() % 40);
 	held = 0;
 	for (int i = next() % HAND; i >= 0; i--) {
-		unsigned char choice = next();
-		unsigned int which = some_network();
+		unsigned char choice = calm ? 0 : next();
+		unsigned int which = calm ? usual : some_network();
 		uint64_t a = alone.places[which].mac, b = peer.places[which].mac;
 		if (choice < 150) peer_sends(which, a, b);
 		else if (choice < 160) peer_sends(which, 0xffffffffffffULL, b);
@@ -631,11 +642,11 @@ __attribute__((unused)) static void twins_batch(void) {
 		unsigned int at = choice < 200 ? held - count % held - 1 : next() % held; /* in order; some twice, some never */
 		if (choice % 8 == 7) ours(some_network() % (NETWORKS - 1));
 		if (choice == 99) shortcut_forget();
-		if (choice == 98) change(next() % 3, next() % 6);
+		if (choice == 98) change(next() % 3, next() % 8);
 		if (choice == 97) shortcut_change_begin(), shortcut_change_end();
 		arrive(&hand[at], choice >= 245 ? next() % 5 : 0);
 	}
-	for (int i = next() % 12; i > 0; i--) ours(some_network() % (NETWORKS - 1));
+	for (int i = next() % 12; i > 0; i--) ours(calm ? usual : some_network() % (NETWORKS - 1));
 	same_peers();
 }
 
