@@ -109,7 +109,9 @@ def tolerable(bundle: Bundle, facts: BoxFacts, others: Sequence[Bundle] = ()) ->
     problems += uplinks.problems_on_box(bundle, instance_numbers(bundle, facts.topology), facts.devices, binds_any)
     problems += own_addresses(bundle, others)
     if bundle.vrf and bundle.vrf not in facts.vrfs:
-        problems.append(Problem(f"{bundle.path} vrf {bundle.vrf}", f"does not exist; set vrf name {bundle.vrf} first"))
+        problems.append(
+            Problem(f"{bundle.path} vrf {bundle.vrf}", f"does not exist; create it first, on VyOS by set vrf name {bundle.vrf}")
+        )
     return problems
 
 

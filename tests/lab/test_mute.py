@@ -17,6 +17,7 @@ INSTANCES, FAMILIES = 2, 2
 PATHS = INSTANCES * FAMILIES
 SAID = "is 1: other routers see their paths to this one only while zerotier-pathd runs"
 _NFT = "table inet deaf { chain input { type filter hook input priority 0; iifname \"zt*\" icmp type echo-request drop; }\n}\n"
+_ONE_WAY = "table inet deaf { chain input { type filter hook input priority 0; udp dport 9994 drop; }\n}\n"
 
 
 def ignore(router: Router, yes: bool) -> None:
@@ -71,18 +72,22 @@ def test_they_come_up_again_when_an_instance_is_restarted(pair: list[Router]) ->
 
 
 def test_where_a_firewall_drops_them_the_cause_says_so(pair: list[Router]) -> None:
-    """The daemon sees as little of them as the kernel."""
+    """The daemon sees as little of them as the kernel; or the underlay of an instance is cut in one direction."""
     r1, r2 = pair
 
     def causes() -> list[str]:
         return [p["cause"] or "" for p in status(r1)["bundles"]["zt0"]["paths"] if p["family"] == 4 and p["state"] == "down"]
 
-    r2.run(["nft", "-f", "-"], text_input=_NFT)
-    try:
-        r1.wait(lambda: [c for c in causes() if "a firewall may drop echo requests" in c], what="the cause")
-    finally:
-        r2.run(["nft", "delete", "table", "inet", "deaf"])
-    wait_paths(pair, PATHS)
+    for drops, cause in (
+        (_NFT, "a firewall may drop echo requests"),
+        (_ONE_WAY, "hears nothing from here, so UDP to its port may be blocked"),
+    ):
+        r2.run(["nft", "-f", "-"], text_input=drops)
+        try:
+            r1.wait(lambda c=cause: [text for text in causes() if c in text], what="the cause")
+        finally:
+            r2.run(["nft", "delete", "table", "inet", "deaf"])
+        wait_paths(pair, PATHS)
 
 
 def restart(routers: list[Router], router: Router, instance: int) -> None:

@@ -105,6 +105,8 @@ ALONE = [
      f"{P} transit prefix 2001:db8:14::/125 has room for 2 subnets of /126 but there are 4 instances; use a /124 or larger"),
     ("site outside the subnet", EXAMPLE.replace("site 1", "site 3") + "remote R2 site 1",
      f"{P} transit site 3: a /30 has only hosts 1 to 2; choose one of these or a shorter subnet-length"),
+    ("site of a remote outside the subnet", EXAMPLE + "remote R2 site 3",
+     f"{P} remote R2 site 3: a /30 has only hosts 1 to 2; use a shorter subnet-length"),
     ("no site", without("transit site"),
      f"{P} transit site is missing; set this router's host number in every transit subnet"),
     ("remote without transit", without("transit"),
@@ -174,6 +176,42 @@ def test_the_example_is_good() -> None:
     assert check_bundle(bundle, GK41) == [] and check_on_box(bundle, BOX) == []
 
 
+FREE = "controller-free\n"
+MANY = without("remote").replace("/28", "/22") + "\ntransit subnet-length 24\n"
+GOOD = [
+    ("as many prefixes as an engine keeps, and others", "".join(f"network-config 198.51.{n}.0/24 mtu 1400\n" for n in range(32))
+     + "network-config 203.0.113.0/24 blacklist\nnetwork-config 198.51.1.0/24 trusted-path 7"),
+    ("one of two switches", "disable-port-mapping\ndisable-secondary-port"),
+    ("the other of two switches", "enable-port-mapping\ntertiary port 20000\nsecondary port 21000"),
+    ("threads of instances that are not pinned", "cpu affinity none\nmulticore-options enabled\nmulticore-options cpu-pinning"),
+    ("threads of instances that are pinned", "multicore-options enabled\nmulticore-options core-count 4"),
+    ("weights that are measured", "balance weights auto"),
+    ("the last ports there are", "primary port 65532"),
+    ("the last site of a subnet", "transit subnet-length 29\nremote R2 site 6"),
+    ("the last site of a subnet for this router", "transit subnet-length 29\ntransit site 6\nremote R2 site 1"),
+    ("IPv6 over its own transit", "transit prefix 2001:db8:14::/124\nremote R2 prefix 2001:db8:2::/48"),
+    ("as many endpoints as an engine takes", FREE + "".join(f"remote R2 instance 1 endpoint 198.51.100.2:{k}\n" for k in range(1, 33))),
+    ("a remote that is off", "remote R9 disable\nremote R9 site 1\nremote R9 prefix 10.0.55.2/32\nremote R9 prefix 10.14.0.8/30\n"
+     "remote R9 prefix 10.0.55.1/32\nremote R9 instance 1 endpoint 198.51.100.2:9993"),
+    ("a remote that is off in controller-free mode", FREE + "remote R9 disable\nremote R9 instance 1 endpoint 10.14.0.2:9993\n"
+     f"remote R9 instance 1 identity 8056c2e21c:0:{KEY}"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("text", [case[1] for case in GOOD], ids=[case[0] for case in GOOD])
+def test_what_is_not_refused(text: str) -> None:
+    tree = configured(EXAMPLE.replace("/28", "/24") + "transit subnet-length 30\n" * ("subnet-length" not in text) + text)
+    bundle = parse_bundle("zt0", tree["zt0"])
+    box = replace(BOX, engines={"ztnode": "/usr/sbin/ztnode", "zerotier-one": "/usr/sbin/zerotier-one"})
+    assert [str(p) for p in (*check_bundle(bundle, GK41), *check_on_box(bundle, box))] == []
+
+
+def test_controller_free_mode_has_as_many_remotes_as_there_is_room_for() -> None:
+    lines = "".join(f"remote R{k} site {k}\nremote R{k} prefix 192.0.2.{k}/32\n" for k in range(2, 33))
+    tree = configured(MANY + FREE + lines + "remote R99 disable")
+    assert check_bundle(parse_bundle("zt0", tree["zt0"]), GK41) == []
+
+
 def test_a_disabled_bundle_may_be_incomplete() -> None:
     assert check_bundle(parse_bundle("zt0", configured("disable")["zt0"]), GK41) == []
 
@@ -192,7 +230,7 @@ ON_BOX = [
     ("no TUN device", EXAMPLE, {"has_tun": False},
      f"{P}: /dev/net/tun is missing, so no TAP device can be created; load the kernel module tun"),
     ("no such VRF", EXAMPLE + "vrf blue", {},
-     f"{P} vrf blue does not exist; set vrf name blue first"),
+     f"{P} vrf blue does not exist; create it first, on VyOS by set vrf name blue"),
     ("a VRF that has the bundle's name", EXAMPLE, {"vrfs": frozenset({"zt0"})},
      f"{P}: a VRF has the same name; rename the VRF or use another number"),
     ("a home that cannot be written", EXAMPLE, {"home_faults": {("zt0", 2): "home /x is not writable (Read-only file system); repair it"}},
@@ -287,6 +325,19 @@ def test_two_good_bundles() -> None:
     assert check_together([parse_bundle(name, tree[name]) for name in tree], GK41) == []
 
 
+def test_what_is_off_is_in_no_other_bundle_s_way() -> None:
+    """A bundle or a remote; and one instance spreads nothing, so it needs no hash policy."""
+    clash = SECOND + "zt1 address 10.0.55.1/32\nzt1 balance hash-policy layer3\nzt1 remote R2 prefix 10.0.55.2/32\n"
+    for lines in (
+        clash + "zt1 disable",
+        SECOND + "zt1 remote R2 prefix 10.0.55.2/32\nzt1 remote R2 disable",
+        SECOND + "zt1 remote R2 prefix 10.0.55.2/32\nremote R2 disable",
+        SECOND.replace("instances 2", "instances 1") + "zt1 balance hash-policy layer3",
+    ):
+        tree = configured(EXAMPLE + lines)
+        assert check_together([parse_bundle(name, tree[name]) for name in ("zt0", "zt1")], GK41) == []
+
+
 def test_an_address_of_another_bundle_behind_a_remote() -> None:
     lines = SECOND + "zt1 remote R2 prefix 10.0.55.1/32\n"
     first, second = (parse_bundle(name, tree) for name, tree in configured(EXAMPLE + lines).items())
@@ -313,7 +364,7 @@ def test_two_bundles_in_two_vrfs_may_have_the_same_addresses() -> None:
 @pytest.mark.parametrize(
     ("tree", "sentence"),
     [
-        ({"network-id": "8056c2e21c00000g"}, f"{P} network-id 8056c2e21c00000g: network ID must be 16 hexadecimal digits"),
+        ({"network-id": "8056c2e21c00000g"}, f"{P} network-id 8056c2e21c00000g: network ID must be 16 hexadecimal digits, not all zero"),
         ({"instances": "0"}, f"{P} instances 0: instances must be auto or 1 to 32"),
         ({"transit": {"prefix": ["10.14.0.1/28"]}}, f"{P} transit prefix 10.14.0.1/28: give a prefix without host bits, such as 10.14.0.0/28"),
         ({"transit": {"subnet-length": ["40"]}}, f"{P} transit subnet-length 40: subnet length must be 8 to 30 (IPv4) or 64 to 126 (IPv6)"),

@@ -65,7 +65,7 @@ instance 2 listen-address 203.0.113.9
 FAULTS = (
     f"{P} cpu affinity 4-7: {CPUS}",
     f"{P} instance 2 listen-address 203.0.113.9 is an address of eth1, not of source-interface eth0; delete one of them",
-    f"{P} vrf red does not exist; set vrf name red first",
+    f"{P} vrf red does not exist; create it first, on VyOS by set vrf name red",
 )
 
 

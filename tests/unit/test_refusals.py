@@ -9,7 +9,8 @@ import time
 import pytest
 from zerotier_multi.pathd.probe import health
 from zerotier_multi.pathd.probe.health import FIRST_HOLD, FLAP_WINDOW, FREE_FALLS, LONGEST_HOLD, Flaps
-from zerotier_multi.pathd.probe.prober import REFUSALS, Prober, Target
+from zerotier_multi.pathd.probe.prober import REFUSALS, Prober, Silence, Target
+from zerotier_multi.pathd.status import unanswered
 from zerotier_multi.states import PathState
 
 PATIENCE = 20.0
@@ -82,3 +83,10 @@ def test_a_remote_that_refuses_a_path_again_and_again_does_not_get_it_back_each_
     wait(PathState.UP)
     assert changes[-1] - began >= 2.9, "each time it is held longer"
     loop.close()
+
+
+def test_a_silence_in_which_the_remote_hears_nothing_has_another_cause() -> None:
+    assert unanswered(None) == unanswered(Silence(0.0)) == []
+    (mute,) = unanswered(Silence(0.0, heard_since=1.0))
+    (deaf,) = unanswered(Silence(0.0, heard_since=1.0, refused=True))
+    assert "echo requests or replies" in mute and "UDP to its port may be blocked" in deaf

@@ -132,9 +132,18 @@ def test_an_uplink_without_a_gateway_is_told(
     ] if instances else [])  # fmt: skip
 
 
-def test_what_is_not_there_or_down_lacks_no_gateway() -> None:
-    down = KernelState(links={"eth1": Link(3, "eth1", None, 1500, False, False)}, local={Address(3, "203.0.113.1/24")})
-    assert wanted(WAN2, KernelState(), {}).notes == wanted(WAN2, down, {}).notes == []
+@pytest.mark.parametrize(
+    ("up", "addresses", "lack"),
+    [(None, set(), "does not exist"), (False, {"203.0.113.1/24"}, "is down"), (True, {"fe80::1/64"}, "has no address")],
+)
+def test_an_uplink_for_which_instances_wait_is_told(up: bool | None, addresses: set[str], lack: str) -> None:
+    """As one that is mistyped; it lacks no gateway then."""
+    links = {} if up is None else {"eth1": Link(3, "eth1", None, 1500, up, up)}
+    have = KernelState(links=links, local={Address(3, address) for address in addresses})
+    setting = "bring it up, or change interfaces zerotier zt0 instance"
+    assert wanted(WAN2, have, {}).notes == [f"zt0: instance 3 waits for eth1, which {lack}; {setting} 3 source-interface"]
+    both = f"{WAN2}\ninstance 4 source-interface eth1"
+    assert wanted(both, have, {}).notes == [f"zt0: instances 3-4 wait for eth1, which {lack}; {setting} 3 source-interface"]
 
 
 # What the default routes of a router lead to, by the commands of one, in a network namespace. eth1 is the uplink that is asked for.
@@ -274,7 +283,7 @@ def test_a_gateway_of_an_uplink_in_a_vrf_is_told_to_have_no_effect() -> None:
     assert wanted(WAN2, have, {("eth1", 4): "203.0.113.254"}).notes == []
     assert wanted(text, have, {}).notes == [
         "zt0: gateway 203.0.113.7 of instance 3 has no effect, because eth1 is in VRF blue; "
-        "set the default route there: set vrf name blue protocols static route 0.0.0.0/0 next-hop 203.0.113.7"
+        "set the default route there, on VyOS by set vrf name blue protocols static route 0.0.0.0/0 next-hop 203.0.113.7"
     ]
 
 

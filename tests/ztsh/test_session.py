@@ -32,7 +32,7 @@ def session(*lines: str) -> Session:
         ("interfaces zerotier zt0 instances 33", "Instances must be auto or 1 to 32\nValue validation failed\nSet failed"),
         ("interfaces zerotier zt256", "ZeroTier interface must be named zt0 to zt255\nValue validation failed\nSet failed"),
         ("interfaces zerotier zt01", "ZeroTier interface must be named zt0 to zt255\nValue validation failed\nSet failed"),
-        ("interfaces zerotier zt0 network-id 12345", "Network ID must be 16 hexadecimal digits\nValue validation failed\nSet failed"),
+        ("interfaces zerotier zt0 network-id 12345", "Network ID must be 16 hexadecimal digits, not all zero\nValue validation failed\nSet failed"),
         ("interfaces zerotier zt0 address 10.0.0.1", "Give an address with its length, such as 10.0.55.1/32\nValue validation failed\nSet failed"),
         ("interfaces zerotier zt0 transit prefix 10.14.0.1/28", "Give a prefix without host bits, such as 10.14.0.0/28\nValue validation failed\nSet failed"),
         ("interfaces zerotier zt0 transit subnet-length 40", "Subnet length must be 8 to 30 (IPv4) or 64 to 126 (IPv6)\nValue validation failed\nSet failed"),

@@ -255,7 +255,9 @@ def paths(data: Data, colour: bool, is_disabled: bool = False) -> str:
             for p in data["paths"]
             if p["remote"] == remote
         ]  # fmt: skip
-        parts.append(f"Remote {clean(remote)}, one path per instance\n{table(headers, rows, 'rllllrrlr')}")
+        versions = {":" in p["next_hop"] for p in data["paths"] if p["remote"] == remote}
+        each = "instance and IP version" if len(versions) > 1 else "instance"
+        parts.append(f"Remote {clean(remote)}, one path per {each}\n{table(headers, rows, 'rllllrrlr')}")
     return joined(*parts, warning_lines(data["warnings"], colour))
 
 

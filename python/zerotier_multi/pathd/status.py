@@ -14,7 +14,7 @@ from zerotier_multi.pathd.instances.endpoints import Endpoints
 from zerotier_multi.pathd.instances.members import Members
 from zerotier_multi.pathd.kernel.forwarding import Blocked
 from zerotier_multi.pathd.plans import Plans
-from zerotier_multi.pathd.probe.prober import Prober
+from zerotier_multi.pathd.probe.prober import Prober, Silence
 from zerotier_multi.pathd.tell.chronicle import Chronicle
 from zerotier_multi.pathd.tell.moment import Moment
 from zerotier_multi.pathd.tell.since import Since
@@ -108,10 +108,21 @@ class Status:
 
     def _cause(self, look: Look, plan: Plan, path: PathPlan) -> str | None:
         faults = [] if path.nexthop_id in look.up else self.endpoints.faults(plan, path)
-        if (silence := self.prober.silence(path.nexthop_id)) and silence.heard_since is not None:
-            faults.append("probes of the remote come over it, so a firewall may drop echo requests or replies")
+        faults += unanswered(self.prober.silence(path.nexthop_id))
         return "; ".join(filter(None, [self.chronicle.cause(path.nexthop_id), *faults])) or None
 
     def _weight(self, plan: Plan, path: PathPlan) -> int:
         group = next((g.group_id for g in plan.groups if path.nexthop_id in g.members), 0)
         return (self.weights.of(group) or {}).get(path.nexthop_id, path.weight)
+
+
+def unanswered(silence: Silence | None) -> list[str]:
+    """Why probes may have no answers while those of the remote come over the path."""
+    if silence is None or silence.heard_since is None:
+        return []
+    if not silence.refused:
+        return ["probes of the remote come over it, so a firewall may drop echo requests or replies"]
+    return [
+        "probes of the remote come over it and say that it hears nothing from here, so UDP to its port may be blocked, "
+        "or its firewall drops ICMP on the member devices"
+    ]

@@ -62,6 +62,7 @@ class Silence:
 
     since: float
     heard_since: float | None = None
+    refused: bool = False  # the remote says that it hears nothing over it
     patient: bool = False  # of two routers that both hear nothing, the one that lets the other try first
 
 
@@ -272,8 +273,10 @@ class Prober:
         since = state.health.silent_since if state else None
         if state is None or since is None:
             return None
-        heard = time.monotonic() - state.came_at <= state.target.interval * state.target.multiplier
-        return Silence(since, state.came_since if heard else None, _number(state.target.source) > _number(state.target.via))
+        now = time.monotonic()
+        heard = now - state.came_at <= state.target.interval * state.target.multiplier
+        patient = _number(state.target.source) > _number(state.target.via)
+        return Silence(since, state.came_since if heard else None, self._refused(state, now), patient)
 
     def empty(self, paths: Iterable[int]) -> bool:
         """Whether the peers that speak to us send nothing more over these paths."""

@@ -103,8 +103,31 @@ def add(want: Desired, plans: Sequence[Plan], have: KernelState, gateways: Known
         elif use.link != f"{use.address}/{ipaddress.ip_address(use.address).max_prefixlen}":
             want.routes.add(Route(use.link, 0, None, table, names.route_metric(use.link), link.index))
         want.rules.add(Rule(use.family, names.RULE_PRIORITY + 1, use.address, use.instance.port, table))
+    want.notes += _waiting(plans, have)
     want.notes += _without_gateway(plans, uses, gateways)
     want.notes += dict.fromkeys(_in_vrfs(uses, have))  # an uplink may have several addresses
+
+
+def _waiting(plans: Iterable[Plan], have: KernelState) -> Iterator[str]:
+    """Sentences about instances whose uplink is not there yet, or no more, or was mistyped."""
+    for plan in plans:
+        waiting: dict[str, list[int]] = {}
+        for instance in plan.instances:
+            if instance.source_interface is not None:
+                waiting.setdefault(instance.source_interface, []).append(instance.number)
+        for device, numbers in waiting.items():
+            link = have.links.get(device)
+            if link is None:
+                lack = "does not exist"
+            elif not link.up:
+                lack = "is down"
+            elif not any(own.index == link.index and own.is_global for own in have.local):
+                lack = "has no address"
+            else:
+                continue
+            which = f"instance {numbers[0]} waits" if len(numbers) == 1 else f"instances {format_cpu_list(numbers)} wait"
+            setting = f"interfaces zerotier {plan.bundle} instance {numbers[0]} source-interface"
+            yield f"{plan.bundle}: {which} for {device}, which {lack}; bring it up, or change {setting}"
 
 
 def _without_gateway(plans: Iterable[Plan], uses: Iterable[_Use], gateways: Known) -> Iterator[str]:
@@ -114,7 +137,7 @@ def _without_gateway(plans: Iterable[Plan], uses: Iterable[_Use], gateways: Know
     """
     found: dict[tuple[str, str], dict[int, list[_Use]]] = {}
     for use in uses:
-        if use.instance.source_interface == use.device:
+        if use.instance.source_interface == use.device and use.own.is_global:
             found.setdefault((use.bundle, use.device), {}).setdefault(use.instance.number, []).append(use)
     endpoints: dict[tuple[str, int], list[str]] = {}
     for plan in plans:
@@ -141,7 +164,7 @@ def _in_vrfs(uses: Iterable[_Use], have: KernelState) -> Iterator[str]:
             route = f"{'route' if use.family == 4 else 'route6'} {ANYWHERE[use.family]} next-hop {via}"
             yield (
                 f"{use.bundle}: gateway {via} of instance {use.instance.number} has no effect, because {use.device} is in VRF {vrf}; "
-                f"set the default route there: set vrf name {vrf} protocols static {route}"
+                f"set the default route there, on VyOS by set vrf name {vrf} protocols static {route}"
             )
 
 
