@@ -108,6 +108,7 @@ def power_on(person: Person) -> float:
 def test_the_same_disk_starts_under_uefi(installed: Person, iso: Path) -> None:
     """And files below /config that cannot be laid over /etc do not bring the image's password back."""
     installed.root("mkdir -p /config/etc; : >/config/etc/hostname; echo nameserver 192.0.2.53 >/config/etc/resolv.conf")
+    installed.root("echo 'table inet kept {}' >/config/etc/nftables.conf")
     power_off(installed)
     installed.vm.hardware.firmware = "secure"
     installed.vm.hardware.iso = iso
@@ -116,7 +117,8 @@ def test_the_same_disk_starts_under_uefi(installed: Person, iso: Path) -> None:
     assert DESCRIPTION in installed.op("show configuration commands | no-more")
     assert installed.op("cat /etc/resolv.conf") == "nameserver 192.0.2.53"
     assert "/config/etc/hostname" in installed.root("journalctl -b -u router-settings --no-pager")
-    installed.root("rm /config/etc/hostname /config/etc/resolv.conf")
+    assert "table inet kept" in installed.root("nft list tables")
+    installed.root("rm /config/etc/hostname /config/etc/resolv.conf /config/etc/nftables.conf")
 
 
 def test_another_image_takes_over_once_it_has_come_up(installed: Person, figures: Figures) -> None:
