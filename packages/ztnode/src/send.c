@@ -209,7 +209,7 @@ bool send_packet(struct underlay *underlay, int64_t id, const struct sockaddr_st
 	if (!may_go(to, length)) return false;
 	if (id > 0) return gather(underlay, id, to, packet, length);
 	int64_t ids[UNDERLAY_SOCKETS];
-	size_t count = underlay_ids(underlay, to->ss_family, ids);
+	size_t count = underlay_ids(underlay, to, ids);
 	bool good = count > 0;
 	for (size_t i = 0; i < count; i++) good &= gather(underlay, ids[i], to, packet, length);
 	return good;

@@ -1,6 +1,7 @@
 #include "underlay.h"
 
 #include "offloads.h"
+#include "route.h"
 #include "util.h"
 
 #include <errno.h>
@@ -245,13 +246,32 @@ struct binding *underlay_binding(struct underlay *underlay, int64_t id, sa_famil
 	return binding;
 }
 
-size_t underlay_ids(struct underlay *underlay, sa_family_t family, int64_t ids[UNDERLAY_SOCKETS]) {
+size_t underlay_ids(struct underlay *underlay, const struct sockaddr_storage *to, int64_t ids[UNDERLAY_SOCKETS]) {
 	size_t count = 0;
+	int routes = route_open();
 	pthread_rwlock_rdlock(&underlay->lock);
-	for (size_t i = 0; i < underlay->count; i++)
-		if (underlay->bindings[i].address.ss_family == family) ids[count++] = underlay->bindings[i].id;
+	for (size_t i = 0; i < underlay->count; i++) {
+		const struct binding *binding = &underlay->bindings[i];
+		if (binding->address.ss_family == to->ss_family && route_leads(routes, binding->index, &binding->address, to))
+			ids[count++] = binding->id;
+	}
 	pthread_rwlock_unlock(&underlay->lock);
+	if (routes >= 0) close(routes);
 	return count;
+}
+
+int64_t underlay_better(struct underlay *underlay, int64_t id, const struct sockaddr_storage *to) {
+	int routes = route_open();
+	unsigned int device = route_device(routes, underlay->port, to);
+	int64_t better = 0;
+	if (routes >= 0) close(routes);
+	pthread_rwlock_rdlock(&underlay->lock);
+	const struct binding *now = find(underlay, id);
+	for (size_t i = 0; now && now->index != device && i < underlay->count && !better; i++)
+		if (underlay->bindings[i].index == device && underlay->bindings[i].address.ss_family == to->ss_family)
+			better = underlay->bindings[i].id;
+	pthread_rwlock_unlock(&underlay->lock);
+	return better;
 }
 
 uint64_t underlay_refused(const struct underlay *underlay) {

@@ -40,6 +40,9 @@ bool underlay_rebind(struct underlay *underlay, const struct settings *settings,
 size_t underlay_addresses(struct underlay *underlay, struct sockaddr_storage *addresses, size_t most);
 /* Whether a socket with this number is open. */
 bool underlay_has(struct underlay *underlay, int64_t id);
+/* The socket on the device by which this router's own route leads to an address, where the one with this number is on
+ * another device; 0 otherwise. */
+int64_t underlay_better(struct underlay *underlay, int64_t id, const struct sockaddr_storage *to);
 /* How many messages of several packets the kernel has refused; their packets went one by one. */
 uint64_t underlay_refused(const struct underlay *underlay);
 
@@ -51,8 +54,8 @@ void underlay_release(struct underlay *underlay);
  * where there is none. */
 struct binding *underlay_binding(struct underlay *underlay, int64_t id, sa_family_t family);
 void underlay_count_refusal(struct underlay *underlay);
-/* Numbers of the sockets of a family; returns how many. Takes the hold itself. */
-size_t underlay_ids(struct underlay *underlay, sa_family_t family, int64_t ids[UNDERLAY_SOCKETS]);
+/* Numbers of the sockets by whose devices a route leads to an address; returns how many. Takes the hold itself. */
+size_t underlay_ids(struct underlay *underlay, const struct sockaddr_storage *to, int64_t ids[UNDERLAY_SOCKETS]);
 
 /* -- for the thread that receives (receive.h) */
 

@@ -26,8 +26,8 @@ struct binding *underlay_binding(struct underlay *underlay, int64_t id, sa_famil
 	assert(id == 1 && family == AF_INET);
 	return &socket_of;
 }
-size_t underlay_ids(struct underlay *underlay, sa_family_t family, int64_t ids[UNDERLAY_SOCKETS]) {
-	(void)underlay, (void)family;
+size_t underlay_ids(struct underlay *underlay, const struct sockaddr_storage *to, int64_t ids[UNDERLAY_SOCKETS]) {
+	(void)underlay, (void)to;
 	ids[0] = 1;
 	return 1;
 }
