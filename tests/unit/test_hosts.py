@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import json
+import os
 import subprocess
 import time
 from collections.abc import Callable
@@ -20,7 +21,7 @@ from zerotier_multi.hosts import current_files, named_peers, read_hosts, store_h
 from zerotier_multi.identity import PublicIdentity
 from zerotier_multi.pathd.instances import endpoints
 from zerotier_multi.pathd.instances.endpoints import Endpoints
-from zerotier_multi.pathd.instances.resolver import FIRST, LONGEST, PATIENCE, Resolver, addresses
+from zerotier_multi.pathd.instances.resolver import AT_ONCE, FIRST, LONGEST, MOST, PATIENCE, Resolver, addresses
 from zerotier_multi.plan import Plan, from_json, to_json
 from zerotier_multi.planner import make_plan
 from zerotier_multi.values import named_endpoint
@@ -126,10 +127,11 @@ def test_what_is_written_down_is_read_again(tmp_path: Path) -> None:
 
 def test_what_getent_says() -> None:
     said = (
-        "2001:db8::2     STREAM r2.example.org\n2001:db8::2     DGRAM\n198.51.100.2   STREAM\nfe80::1%eth0 STREAM\n"
-        "127.0.1.1 STREAM\n0.0.0.0 RAW\n\nnonsense\n"
+        "nonsense\n2001:db8::2     STREAM r2.example.org\n2001:db8::2     DGRAM\n198.51.100.12   STREAM\nfe80::1%eth0 STREAM\n"
+        "127.0.1.1 STREAM\n0.0.0.0 RAW\n\n224.0.0.5 STREAM\n198.51.100.2   STREAM\n"
     )
-    assert addresses(said) == ("198.51.100.2", "2001:db8::2")
+    assert addresses(said) == ("198.51.100.2", "198.51.100.12", "2001:db8::2")
+    assert len(addresses("".join(f"198.51.100.{n} STREAM\n" for n in range(50)))) == MOST
 
 
 class Zone:
@@ -160,14 +162,16 @@ class Zone:
 def test_a_name_is_looked_up_at_once_and_again_less_and_less_often_while_a_path_is_down() -> None:
     zone, now, moments = Zone(), 100.0, []
     zone.answers["a"] = "198.51.100.2"
-    zone.resolver.configure({"a": True}, now)
+    open_files = len(os.listdir("/proc/self/fd"))
     for count in range(1, 9):
+        zone.resolver.configure({"a": True}, now)  # of a commit, or a change of another path
         assert zone.resolver.wake is not None
         now = max(now, zone.resolver.wake)
         moments.append(now)
         zone.work(now, lambda c=count: len(zone.asked) == c and not zone.loop.watched)
     assert zone.resolver.hosts() == {"a": ("198.51.100.2",)} and zone.told == ["a"]
     waits = [b - a for a, b in zip(moments, moments[1:], strict=False)]
+    assert len(os.listdir("/proc/self/fd")) == open_files
     assert waits == [FIRST, 2 * FIRST, 4 * FIRST, 8 * FIRST, 16 * FIRST, LONGEST, LONGEST]
 
 
@@ -177,6 +181,11 @@ def test_a_name_is_left_alone_while_its_paths_are_up() -> None:
     zone.resolver.configure({"a": True}, 0.0)
     zone.work(0.0, lambda: bool(zone.resolver.hosts()))
     zone.resolver.configure({"a": False}, 1.0)
+    assert zone.resolver.wake is None
+    zone.resolver.configure({"a": True}, 1.5)
+    assert zone.resolver.wake == FIRST, "a path that comes and goes asks no oftener"
+    zone.resolver.configure({"a": False}, 1.6)
+    zone.resolver.hurry(1.7)
     assert zone.resolver.wake is None
     zone.answers["a"] = "198.51.100.7"
     zone.resolver.configure({"a": True}, 50.0)
@@ -208,6 +217,65 @@ def test_silent_name_servers_hold_nobody_up() -> None:
     assert zone.resolver.fault("a") == f"the name servers do not answer for a within {PATIENCE:g} s"
     zone.resolver.configure({}, PATIENCE)
     assert not zone.loop.watched and zone.resolver.wake is None
+
+
+def test_a_few_names_are_looked_up_at_a_time() -> None:
+    zone, names = Zone(), [f"n{n}" for n in range(AT_ONCE + 3)]
+    zone.answers = dict.fromkeys(names, "silence")
+    zone.resolver.configure(dict.fromkeys(names, True), 0.0)
+    zone.work(0.0)
+    assert zone.asked == names[:AT_ONCE] and zone.resolver.wake == PATIENCE
+    zone.work(5.0)
+    assert zone.asked == names[:AT_ONCE] and zone.loop.watched == AT_ONCE and zone.resolver.fault("n0") is None
+    zone.work(PATIENCE)
+    assert zone.asked == names and zone.loop.watched == 3 and zone.resolver.wake == PATIENCE + FIRST
+    zone.resolver.configure({}, PATIENCE)
+
+
+def test_a_lookup_that_is_under_way_is_not_begun_again() -> None:
+    zone = Zone()
+    zone.answers["a"] = "silence"
+    zone.resolver.configure({"a": True}, 0.0)
+    zone.work(0.0)
+    zone.resolver.configure({"a": False}, 0.5)
+    zone.resolver.configure({"a": True}, 1.0)
+    zone.work(FIRST)
+    assert zone.asked == ["a"] and zone.resolver.wake == PATIENCE
+    zone.resolver.configure({}, FIRST)
+
+
+@pytest.mark.parametrize(
+    ("known", "answer", "again"), [((), "198.51.100.2", False), ((), None, True), (("198.51.100.2",), None, False)]
+)
+def test_a_name_whose_paths_are_up_is_looked_up_until_there_is_an_address(
+    known: tuple[str, ...], answer: str | None, again: bool
+) -> None:
+    zone = Zone(known={"a": known} if known else {})
+    if answer:
+        zone.answers["a"] = answer
+    zone.resolver.configure({"a": True}, 0.0)
+    zone.work(0.0)
+    zone.resolver.configure({"a": False}, 0.0)
+    zone.work(0.0, lambda: not zone.loop.watched)
+    assert zone.resolver.wake == (FIRST if again else None)
+    zone.resolver.configure({"a": False, "b": False}, 1.0)
+    assert zone.resolver.wake == 1.0, "of one that is new, nothing is known"
+
+
+def test_where_no_lookup_can_be_begun_that_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    def start(_name: str) -> subprocess.Popen[bytes]:
+        raise OSError(errno.ENOMEM, "Cannot allocate memory")
+
+    zone = Zone()
+    monkeypatch.setattr(zone.resolver, "_start", start)
+    zone.resolver.configure({"a": True}, 0.0)
+    zone.work(0.0)
+    assert zone.resolver.fault("a") == "a cannot be looked up (Cannot allocate memory)" and zone.told == ["a"]
+    assert zone.resolver.wake == FIRST and zone.resolver.fault("b") is None
+    zone.resolver.hurry(0.5)
+    assert zone.resolver.wake == FIRST, "addresses that come and go ask no oftener"
+    zone.resolver.configure({"a": False}, 1.0)
+    assert zone.resolver.wake == FIRST, "there is no address yet"
 
 
 def test_another_address_of_the_router_ends_the_wait() -> None:

@@ -214,6 +214,9 @@ def test_further_networks_of_several_processes_are_named(tmp_path: Path) -> None
         home(tmp_path / name, networks=(NETWORK, "8056c2e21c000002"))
     found = imported(tmp_path)
     assert "# z1: also joins 8056c2e21c000002: several instances have one network each; set another bundle for it" in found
+    assert [line for line in found if " network-id " in line] == [f"{BASE} network-id {NETWORK}"]
+    alone = imported(tmp_path / "z1")
+    assert not any("also joins" in line for line in alone) and f"{BASE} network-id 8056c2e21c000002" in alone
 
 
 SECRET = f"0123456789:0:{'aa' * 64}:{'bb' * 64}"
@@ -250,6 +253,8 @@ def test_openwrt(tmp_path: Path) -> None:
     assert own_identity(made.parent).address == "0123456789" and made.stat().st_mode & 0o777 == 0o600
     (tmp_path / "zerotier").write_text(NEW_UCI.replace(SECRET, ""))
     assert imported(tmp_path / "zerotier")[-1].endswith(f"{COPY} /etc/zerotier/identity.secret {target}")
+    (tmp_path / "zerotier").write_text(NEW_UCI.replace("\toption enabled 1\n", ""))
+    assert f"{BASE} disable" in imported(tmp_path / "zerotier"), "so it is where nothing is said"
     (tmp_path / "zerotier").write_text(OLD_UCI)
     found = imported(tmp_path / "zerotier")
     assert found[:3] == [f"{BASE} instances 1", f"{BASE} disable", f"{BASE} network-id {NETWORK}"]
@@ -275,6 +280,58 @@ def test_a_container_per_interface(tmp_path: Path) -> None:
         f"{BASE} primary port 9993",
     ]
     commits(found)
+
+
+def test_a_container_whose_home_is_elsewhere_is_taken_over_without_it(tmp_path: Path) -> None:
+    source = _file(
+        tmp_path,
+        f"""container {{
+    name zt1 {{
+        arguments {NETWORK}
+        disable
+        image zerotier/zerotier:1.14.2
+        volume away {{
+            destination /var/lib/zerotier-one
+        }}
+        volume data {{
+            destination /data
+            source /config/data
+        }}
+        volume home {{
+            destination /var/lib/zerotier-one/
+            source /config/gone
+        }}
+    }}
+    name zt2 {{
+        arguments {NETWORK}
+        image zerotier/zerotier:1.14.2
+        volume data {{
+            destination /data
+            source /config/data
+        }}
+    }}
+}}
+""",
+    )
+    found = imported(source)
+    assert [line for line in found if not line.startswith("#")] == [
+        f"{BASE} instances 2",
+        f"{BASE} instance 1 disable",
+        f"{BASE} network-id {NETWORK}",
+    ]
+    assert "# zt1: /config/gone is not a home on this router; its local.conf and identity are not taken over" in found
+    assert "# zt2: no volume has its home" in found
+    assert [line.rpartition(" ")[0].rpartition(" ")[2] for line in found if "Keep its node" in line] == [
+        "/config/gone/identity.secret"
+    ]
+
+
+def test_no_bundle_has_more_processes_than_it_may_have_instances(tmp_path: Path) -> None:
+    for k in range(1, names.MAX_INSTANCES + 3):
+        home(tmp_path / f"zt{k}")
+    found = imported(tmp_path)
+    assert found[0].startswith(f"# Only {names.MAX_INSTANCES} of {names.MAX_INSTANCES + 2} processes")
+    assert f"{BASE} instances {names.MAX_INSTANCES}" in found and f"/zt0/{names.MAX_INSTANCES + 1}/" not in "".join(found)
 
 
 def containers(path: Path, *lines: str, confs: tuple[dict | None, ...]) -> Path:
@@ -410,6 +467,20 @@ def test_the_configuration_of_4752(tmp_path: Path) -> None:
     commits(found, "zt3".replace("3", "0"))
 
 
+def test_what_4752_has_besides(tmp_path: Path) -> None:
+    """A name of a bundle that there cannot be, addresses to listen at, one that is off, and what has no setting."""
+    lines = [f"network-id {NETWORK}", "listen-address 198.51.100.1", "listen-address 2001:db8::1", "disable", "novelty 7"]
+    found = imported(_file(tmp_path, "".join(f"set interfaces zerotier zt256 {line}\n" for line in lines)))
+    assert [line for line in found if not line.startswith("#")] == [
+        f"{BASE} instances 1",
+        f"{BASE} disable",
+        f"{BASE} network-id {NETWORK}",
+        f"{BASE} instance 1 listen-address 198.51.100.1",
+        f"{BASE} instance 1 listen-address 2001:db8::1",
+    ]
+    assert "# novelty 7 has no setting" in found and not any("multipath" in line for line in found)
+
+
 def test_what_a_file_says_stays_one_quoted_word_of_one_line(tmp_path: Path) -> None:
     policies = {"x\nset system host-name owned": {"upDelay": 1}, "\x1b[2J": {"upDelay": 2}, "a; reboot": {"upDelay": 3}}
     found = imported(home(tmp_path / "z", {"settings": {"policies": policies, "tcpFallbackRelay": "$(reboot)"}}))
@@ -475,3 +546,25 @@ def test_what_is_no_port_is_none(tmp_path: Path, port: str) -> None:
 @pytest.mark.parametrize("settings", [{"bind": 5}, {"bind": "192.0.2.1"}, {"bind": {"192.0.2.1": 1}}, {"primaryPort": True}])
 def test_settings_of_another_kind_are_left_out(tmp_path: Path, settings: dict) -> None:
     assert not any("listen" in line or " port " in line for line in imported(home(tmp_path / "z", {"settings": settings})))
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["set container name a", "set container name a volume home source", "container { name a { volume home { destination } } }"],
+)
+def test_a_container_with_half_a_line_is_no_traceback(line: str, tmp_path: Path) -> None:
+    path = tmp_path / "config.boot"
+    whole = "set container name a image zerotier/zerotier\n"
+    path.write_text(f"{line}\n{whole}" if line.startswith("set") else line)
+    if line.startswith("set"):
+        assert "no volume has its home" in "\n".join(imported(path))
+    else:
+        with pytest.raises(ImportProblem):
+            imported(path)
+
+
+def test_more_processes_than_there_are_bundles_are_refused_in_one_sentence(tmp_path: Path) -> None:
+    path = tmp_path / "zerotier"
+    path.write_text("".join(f"config zerotier n{n}\n\tlist join 8056c2e21c000001\n" for n in range(names.MAX_BUNDLE + 2)))
+    with pytest.raises(ImportProblem, match="more processes than bundles are free"):
+        imported(path)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import replace
+
 import pytest
 from tests.configuration import EXAMPLE, bundle
 from zerotier_multi import names
@@ -133,6 +136,7 @@ def test_bundles_are_placed_one_after_the_other() -> None:
     first, second = bundle(EXAMPLE), parse_bundle("zt1", {"instances": "2"})
     assert cpu_offset(first, [second], GK41) == 0
     assert cpu_offset(second, [first], GK41) == 4
+    assert cpu_offset(second, [replace(first, disabled=True)], GK41) == 0
 
 
 @pytest.mark.parametrize(("limit", "best"), [(1280, 1280), (1393, 1393), (1394, 1394), (2800, 1394), (2810, 2810), (10000, 9890)])
@@ -173,10 +177,33 @@ def test_a_truncated_plan_is_refused(cut: int) -> None:
         from_json(to_json(plan_of(EXAMPLE))[:cut])
 
 
-@pytest.mark.parametrize("text", ["[]", "{}", '{"schema": 99}', '{"schema": 1, "bundle": "zt0"}', "null"])
+@pytest.mark.parametrize(
+    "text", ["[]", "{}", '{"schema": 99}', '{"schema": 1, "bundle": "zt0"}', "null", pytest.param("[" * 100_000, id="deep")]
+)
 def test_what_is_no_plan(text: str) -> None:
     with pytest.raises(PlanError):
         from_json(text)
+
+
+@pytest.mark.parametrize(
+    ("part", "change"),
+    [
+        *((None, change) for change in ({"bundle": 5}, {"mtu": "1400"}, {"mtu": True}, {"controller_free": 1}, {"novelty": 1})),
+        *((None, {"addresses": value}) for value in ("10.0.55.1/32", [1], None, {})),
+        *((None, {"instances": value}) for value in (5, [5], [[]], [None], "zt0p1", None)),
+        *((None, {"health": value}) for value in ([], None, 5, {"enabled": True})),
+        *(
+            ("instances", change)
+            for change in ({"port": "9993"}, {"port": True}, {"cpus": ["0"]}, {"listen": "::"}, {"home": None})
+        ),
+        *(("groups", change) for change in ({"members": 5}, {"members": ["5"]}, {"idle_timer": 1.5})),
+    ],
+)
+def test_a_plan_with_values_of_another_type_is_refused(part: str | None, change: dict[str, object]) -> None:
+    data = json.loads(to_json(plan_of(EXAMPLE)))
+    (data[part][0] if part else data).update(change)
+    with pytest.raises(PlanError):
+        from_json(json.dumps(data))
 
 
 def test_what_is_measured_and_probed_is_in_the_plan() -> None:

@@ -126,5 +126,12 @@ def test_a_unit_whose_port_is_free_again_is_started_at_once() -> None:
     assert told == {"a": 1} and named == [True, True, False, True, False, True]
     del held["zt0p1"]
     assert blocked.due(missing, now) == ["a"]
+    assert blocked.due(missing, now + PERIOD) == [], "once"
+    # Taken again, and gone meanwhile: whoever has the port then is another matter.
+    held["zt0p1"] = Holder("TCP", "nobody")
+    assert blocked.due(missing, now + 2 * PERIOD) == [] and told == {"a": 2}
+    assert blocked.due({"b": missing["b"]}, now + 3 * PERIOD) == []
+    del held["zt0p1"]
+    assert blocked.due(missing, now + 4 * PERIOD) == []
     failed.clear()
-    assert blocked.due(missing, now + PERIOD) == [] and blocked.due({}, now + 2) == [] and blocked.wake is None
+    assert blocked.due(missing, now + 5 * PERIOD) == [] and blocked.due({}, now + 6 * PERIOD) == [] and blocked.wake is None

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 import random
+import socket
+import time
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import given
@@ -13,7 +17,8 @@ from hypothesis import strategies as st
 from zerotier_multi.pathd.probe import wire
 from zerotier_multi.pathd.probe.health import FREE_FALLS, HISTORY, Health, Peer
 from zerotier_multi.pathd.probe.trust import Trust
-from zerotier_multi.pathd.probe.prober import COPIES
+from zerotier_multi.pathd.probe.prober import COPIES, STALE, Prober, Target
+from zerotier_multi.states import PathState
 
 I, M = 0.2, 3  # noqa: E741
 
@@ -460,3 +465,109 @@ def test_a_probe_that_is_repeated_is_not_believed() -> None:
     assert here.hear(there.token, there.echo, 3 * second) and here.renewed, "it has booted, and its clock with it"
     assert not here.hear(before.token, before.echo, 121 * second), "of the start before"
     assert here.echo == there.token
+
+
+# -- what the prober knows of its paths
+
+
+LO = socket.if_nametoindex("lo")
+BOTH = [Target(n, "zt0", "R2", n, 4, LO, f"127.0.0.{n}", f"127.0.0.{n}", 60.0, 3) for n in (1, 2)]
+
+
+@pytest.fixture
+def loop() -> Iterator[asyncio.AbstractEventLoop]:
+    made = asyncio.new_event_loop()
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def prober(loop: asyncio.AbstractEventLoop) -> Iterator[Prober]:
+    """With two paths to one remote, which says nothing by itself."""
+    made = Prober(loop, lambda: None)
+    made.configure(BOTH, set(), {1, 2})
+    yield made
+    made.configure([], set(), set())
+
+
+def says(prober: Prober, used: int = 0, heard: int = 3, seconds: float = 60.0) -> None:
+    """Have the remote say over which instances it sends and hears."""
+    prober._peers["zt0", "R2", 4] = Peer(heard, used, time.monotonic() + seconds)
+    prober._heard.set()
+
+
+def test_what_a_remote_tells_of_itself_is_not_believed_for_ever(prober: Prober) -> None:
+    state = prober._states[1]
+    assert (prober.remote_use(1), prober.wait(1)) == (None, 0.0), "it has not told yet"
+    state.seen_at = time.monotonic()
+    assert prober.remote_use(1) is None, "nor need it ever"
+    state.remote_use, state.remote_wait = 40, 500
+    for mean, wait in ((0.2, 0.2), (0.9, 0.5)):  # its clock may go wrong, and the round trip has another way, too
+        state.round_trip = SimpleNamespace(mean=mean)  # type: ignore[assignment]
+        assert (prober.remote_use(1), prober.wait(1)) == (0.4, wait)
+    assert (prober.remote_use(2), prober.wait(2)) == (None, 0.0) == (prober.remote_use(9), prober.wait(9))
+    state.seen_at -= STALE + 0.1
+    assert (prober.remote_use(1), prober.wait(1)) == (None, 0.0)
+
+
+def test_whose_identity_two_routers_have_is_told_by_path(prober: Prober) -> None:
+    assert prober.twin(1) is None is prober.twin(9)
+    state = prober._states[1]
+    state.twin_at = time.monotonic()
+    assert prober.twin(1) == "own" and prober.twin(2) is None, "the remote says so"
+    state.twin_at -= 60.0
+    assert prober.twin(1) is None
+    state.trust.own_twin = SimpleNamespace(seen=lambda _now: True)  # type: ignore[assignment]
+    assert prober.twin(1) == "own"
+    state.trust.remote_twin = SimpleNamespace(seen=lambda _now: True)  # type: ignore[assignment]
+    assert prober.twin(1) == "remote"
+
+
+def test_nothing_stays_of_a_path_that_is_gone(prober: Prober) -> None:
+    says(prober, heard=2)
+    prober._judge(time.monotonic())
+    assert prober.verdict(1) == PathState.REMOTE_DOWN and prober.verdict(2) == PathState.UP
+    prober.configure(BOTH[1:], set(), set())
+    assert prober.verdict(1) == PathState.WAITING
+    assert list(prober._by_identifier.values()) == list(prober._by_source.values()) == [prober._states[2]]
+    prober.configure(BOTH, set(), {1})
+    assert prober.verdict(1) == PathState.REMOTE_DOWN, "the remote has said so, and is the same"
+    prober.configure([], set(), set())
+    prober.configure(BOTH, set(), {1})
+    assert prober.verdict(1) == PathState.UP, "it has not said anything yet"
+
+
+def waited(loop: asyncio.AbstractEventLoop, prober: Prober, *paths: int, patience: float = 10.0) -> float:
+    began = time.monotonic()
+    loop.run_until_complete(prober.wait_for_peers(paths, patience))
+    return time.monotonic() - began
+
+
+def test_who_sends_over_a_path_that_is_to_go_is_waited_for(loop: asyncio.AbstractEventLoop, prober: Prober) -> None:
+    assert prober.empty([1, 2, 9]) and waited(loop, prober, 1, 2, 9) < 9, "nobody speaks to us"
+    says(prober, used=2)
+    assert prober.empty([1]) and not prober.empty([1, 2]) and waited(loop, prober, 1) < 9
+    assert waited(loop, prober, 1, 2, patience=0.05) >= 0.05, "no longer than that"
+    loop.call_later(0.05, says, prober, 2)
+    loop.call_later(0.1, says, prober)
+    assert 0.1 <= waited(loop, prober, 1, 2) < 9, "until it has left"
+    says(prober, used=2, seconds=-1.0)
+    assert waited(loop, prober, 1, 2) < 9, "what it said is long ago"
+
+
+def test_what_is_under_way_over_a_path_that_is_to_go_is_waited_for(
+    loop: asyncio.AbstractEventLoop, prober: Prober, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slept: list[float] = []
+
+    async def sleep(seconds: float) -> None:
+        slept.append(seconds)
+
+    monkeypatch.setattr(asyncio, "sleep", sleep)
+    waited(loop, prober, 1, 2, 9)
+    prober._states[1].health.rtt, prober._states[2].health.rtt = 0.01, 0.06
+    waited(loop, prober, 1, 2, 9)
+    waited(loop, prober, 1)
+    prober._states[2].health.rtt = 100.0
+    waited(loop, prober, 2)
+    assert slept == [0.06, 0.01, 10.0]

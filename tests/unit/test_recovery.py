@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -62,12 +63,29 @@ def test_a_changed_address_and_a_silent_path_restart_at_once() -> None:
     assert orders(recovery, 110.7, zt0p1=one(addresses=NEW, silent=110.6)) == ([], []), "once"
 
 
+def test_what_stays_of_several_addresses_is_no_change() -> None:
+    recovery = Recovery()
+    recovery.work({"zt0p1": one(addresses=frozenset("abxyz"), up=[1])}, 0.0, ())
+    ((_device, cause),) = recovery.work({"zt0p1": one(addresses=frozenset("xyzdc"), silent=0.5)}, 1.0, ()).restart
+    assert cause == "addresses have changed (gone: a, b; new: c, d) and a path has no answer"
+    ((_device, cause),) = recovery.work({"zt0p1": one(addresses=frozenset("xyc"), silent=0.5)}, 1.0 + PAUSE, ()).restart
+    assert "(gone: d, z)" in cause
+
+
+def test_a_name_that_has_another_address_counts_as_an_address() -> None:
+    recovery = Recovery()
+    orders(recovery, 0.0, zt0p1=replace(one(up=[1]), told=frozenset({"r2.example.org is 192.0.2.1"})))
+    now = replace(one(silent=0.5), told=frozenset({"r2.example.org is 192.0.2.9"}))
+    assert orders(recovery, 1.0, zt0p1=now) == ([], ["zt0p1"])
+
+
 def test_without_any_address_nothing_is_restarted_until_one_comes() -> None:
     recovery = Recovery()
     orders(recovery, 0.0, zt0p1=one(up=[1]))
     for now in (1.0, 5.0, 20.0):
         assert orders(recovery, now, zt0p1=one(addresses=frozenset(), silent=0.6)) == ([], [])
         assert recovery.wake is None
+    assert orders(recovery, 20.1, zt0p1=one(None, addresses=NEW, silent=0.6)) == ([], []), "nor without its device"
     assert orders(recovery, 20.1, zt0p1=one(addresses=NEW, silent=0.6)) == ([], ["zt0p1"])
 
 
@@ -100,16 +118,18 @@ class Hub:
     def __init__(self) -> None:
         self.recovery, self.now, self.moments = Recovery(), 0.0, list[float]()
         self.addresses, self.silent = OLD, {1: Silence(0.0)}
-        self._index, self._drained = 5, False
+        self._index, self._drained, self._away = 5, False, False
 
     def run(self, seconds: float, every: float = 60.0) -> int:
         """Let time pass, with a look at least ``every`` so many seconds; how often the instance was restarted."""
         before, until = len(self.moments), self.now + seconds
         while self.now < until:
             up = frozenset({1, 9} - self.silent.keys() if not self._drained else ())
-            seen = Situation("zt0", self._index, self.addresses, self.silent, up, {1: "R2", 9: "R3"})
+            index = None if self._away else self._index
+            seen = Situation("zt0", index, self.addresses, self.silent, up, {1: "R2", 9: "R3"})
             found = self.recovery.work({"zt0p1": seen}, self.now, ("zt0p1",) if self._drained else ())
             self._drained |= bool(found.drain)
+            self._away = bool(found.restart)
             if found.restart:
                 self.moments.append(self.now)
                 self._index, self._drained = self._index + 1, False
@@ -202,11 +222,14 @@ def test_who_hears_the_remote_without_an_answer_goes_first() -> None:
     recovery = Recovery()
     orders(recovery, 0.0, zt0p1=one(up=[1]))
     assert orders(recovery, 1.0 + HEARD - 0.1, zt0p1=one(silent=1.0, heard_since=0.5)) == ([], [])
-    assert orders(recovery, 1.0 + HEARD, zt0p1=one(silent=1.0, heard_since=0.5)) == ([], ["zt0p1"])
+    found = recovery.work({"zt0p1": one(silent=1.0, heard_since=0.5)}, 1.0 + HEARD, ())
+    assert found.restart == (("zt0p1", "R2 is heard but does not answer"),)
     # It may be heard again at once, but a restart takes its time.
     again = one(6, silent=2.5, heard_since=2.5)
     assert orders(recovery, 2.5 + HEARD, zt0p1=again) == ([], [])
     assert orders(recovery, 1.0 + HEARD + DEAF, zt0p1=again) == ([], ["zt0p1"])
+    found = recovery.work({"zt0p2": one(silent=1.0)}, 1.0 + DEAF, ())
+    assert found.restart == (("zt0p2", "R2 does not answer"),)
 
 
 def test_somebody_who_is_heard_is_noticed_soon() -> None:
@@ -216,18 +239,27 @@ def test_somebody_who_is_heard_is_noticed_soon() -> None:
     assert recovery.wake and recovery.wake <= 1.0 + LISTEN
     orders(recovery, 1.2, zt0p1=one(silent=1.0, heard_since=1.1))
     assert recovery.wake == pytest.approx(1.1 + HEARD)
+    orders(recovery, 1.2, zt0p1=one(silent=1.0, heard_since=1.1), zt0p2=one(silent=1.0, heard_since=1.15))
+    assert recovery.wake == pytest.approx(1.1 + HEARD), "for the first one"
 
 
 def test_a_path_that_was_good_for_a_while_begins_anew() -> None:
     recovery = Recovery()
-    for now in (0.0, DEAF, 2 * DEAF, 4 * DEAF):
+    for now in (0.0, DEAF, 2 * DEAF, 4 * DEAF, 8 * DEAF, 16 * DEAF):
         orders(recovery, now, zt0p1=one(silent=0.0))
-    well = 4 * DEAF + 1.0
+    well = 16 * DEAF + 1.0
+    orders(recovery, well, zt0p1=one(up=[1]))
+    orders(recovery, well + GOOD - 0.1, zt0p1=one(up=[1]))
+    fell = well + GOOD
+    assert orders(recovery, fell + DEAF, zt0p1=one(silent=fell)) == ([], []), "that was no while"
+    well = fell + DEAF + 0.1
     orders(recovery, well, zt0p1=one(up=[1]))
     orders(recovery, well + GOOD, zt0p1=one(up=[1]))
     fell = well + GOOD + 1.0
     assert orders(recovery, fell + DEAF - 0.1, zt0p1=one(silent=fell)) == ([], [])
     assert orders(recovery, fell + DEAF, zt0p1=one(silent=fell)) == ([], ["zt0p1"])
+    assert orders(recovery, fell + 2 * DEAF, zt0p1=one(silent=fell)) == ([], ["zt0p1"])
+    assert orders(recovery, fell + 3 * DEAF, zt0p1=one(silent=fell)) == ([], []), "and less and less often again"
 
 
 def test_an_address_that_came_while_all_was_well_is_known_after_a_while() -> None:
@@ -237,6 +269,10 @@ def test_an_address_that_came_while_all_was_well_is_known_after_a_while() -> Non
     orders(recovery, 1.0, zt0p1=one(addresses=both, up=[1]))
     orders(recovery, 1.0 + NOTICED, zt0p1=one(addresses=both, up=[1]))
     assert orders(recovery, 60.0, zt0p1=one(addresses=both, silent=60.0)) == ([], [])
+    orders(recovery, 61.0, zt0p1=one(addresses=both, up=[1]))
+    for now in (70.0, 69.0 + NOTICED):
+        orders(recovery, now, zt0p1=one(addresses=OLD, up=[1]))
+    assert orders(recovery, 69.9 + NOTICED, zt0p1=one(addresses=OLD, silent=69.5 + NOTICED)) == ([], ["zt0p1"]), "not before"
 
 
 def test_addresses_that_flap_restart_no_oftener_than_a_pause_allows() -> None:
@@ -266,7 +302,9 @@ def test_those_that_carry_other_paths_go_in_turn_and_drained() -> None:
     assert orders(recovery, now + STEP, empty=False, **silent) == ([], [])
     assert orders(recovery, now + 2 * STEP, empty=True, **silent) == ([], ["zt0p1"])
     assert orders(recovery, now + 1.0, **{**silent, "zt0p1": one(None)}) == ([], [])
-    back = {**silent, "zt0p1": one(11, up=[1, 9])}
+    assert orders(recovery, now + 1.9, **{**silent, "zt0p1": one(11, up=[1])}) == ([], [])
+    assert orders(recovery, now + 1.9, **{**silent, "zt0p1": one(11, up=[1])}) == ([], []), "R3 is not back yet"
+    back = {**silent, "zt0p1": one(11, up=[9])}
     assert orders(recovery, now + 2.0, **back) == ([], []), "the next one begins at the next look"
     assert recovery.wake == now + 2.0
     assert orders(recovery, now + 2.0, **back) == (["zt0p2"], [])
@@ -285,16 +323,36 @@ def test_one_that_does_not_come_back_holds_the_others_up_for_a_while_only() -> N
     assert orders(recovery, now + TURN, **{**silent, "zt0p1": one(None)}) == (["zt0p2"], [])
 
 
+def test_one_that_is_gone_from_the_plan_holds_nobody_up() -> None:
+    recovery = Recovery()
+    silent = {f"zt0p{k}": one(k, silent=1.0, up=[9]) for k in (1, 2, 3)}
+    orders(recovery, 0.0, **{f"zt0p{k}": one(k, up=[9]) for k in (1, 2, 3)})
+    now = 1.0 + DEAF
+    assert orders(recovery, now, **silent) == (["zt0p1"], [])
+    del silent["zt0p1"]
+    assert orders(recovery, now + STEP, **silent) == ([], []) and recovery.wake == now + STEP
+    assert orders(recovery, now + STEP, **silent) == (["zt0p2"], [])
+
+
 def test_one_that_carries_the_only_path_to_another_remote_waits_for_a_second_one() -> None:
     recovery = Recovery()
     only = {"zt0p1": one(1, silent=1.0, up=[9]), "zt0p2": one(2)}  # it is being restarted at the other end
     assert orders(recovery, 1.0 + DEAF, **only) == ([], [])
     assert recovery.wake and recovery.wake <= 1.0 + DEAF + LISTEN
+    elsewhere = replace(one(7, up=[9]), bundle="zt7")
+    assert orders(recovery, 2.0 + DEAF, **only, zt7p1=elsewhere) == ([], []), "of its own bundle"
     both = {**only, "zt0p2": one(2, up=[9])}
     assert orders(recovery, 2.0 + DEAF, **both) == (["zt0p1"], [])
-    alone = Recovery()
-    orders(alone, 1.0, zt0p1=only["zt0p1"])
-    assert orders(alone, 1.0 + DEAF + ALONE, zt0p1=only["zt0p1"]) == (["zt0p1"], []), "not for ever: there may be one alone"
+    patient = Recovery()
+    orders(patient, 1.0, **only)
+    assert orders(patient, 1.0 + DEAF + ALONE - 0.1, **only) == ([], [])
+    assert orders(patient, 1.0 + DEAF + ALONE, **only) == (["zt0p1"], []), "not for ever"
+
+
+def test_one_that_is_alone_waits_for_no_second_one() -> None:
+    recovery = Recovery()
+    orders(recovery, 1.0, zt0p1=one(silent=1.0, up=[9]))
+    assert orders(recovery, 1.0 + DEAF, zt0p1=one(silent=1.0, up=[9])) == (["zt0p1"], [])
 
 
 def test_an_instance_that_carries_nothing_waits_for_nobody() -> None:
@@ -311,7 +369,10 @@ def test_addresses_of_tunnels_and_of_our_own_devices_are_not_the_underlay() -> N
 
 def test_what_is_known_of_instances_whose_engine_does_not_follow() -> None:
     """The first path has never been up, so nobody may be there yet; over the third one somebody is heard all the same."""
-    text = EXAMPLE + "instance 2 source-interface eth1\ninstance 3 listen-address 198.51.100.1\n"
+    text = (
+        EXAMPLE
+        + "instance 2 source-interface eth1\ninstance 3 listen-address 198.51.100.1\ninstance 3 listen-address 198.51.100.9\n"
+    )
     plan = make_plan(bundle(text), tuple(Cpu(n, n) for n in range(4)), "/usr/sbin/zerotier-one")
     paths = [path.nexthop_id for path in plan.paths]
     links = {"zt0p1": Link(11, "zt0p1", "tun", 1500, True, True)}

@@ -20,7 +20,7 @@ from zerotier_multi.pathd.probe.delay import MEMORY, Delay
 from zerotier_multi.pathd.balance.spread import (
     FULL, LEAST, NEARLY, PACE, PRESSED, QUEUE, SPREAD, WORK, Capacity, Line, Member, Spread, apportion, bases, capacity, sizes,
 )  # fmt: skip
-from zerotier_multi.pathd.balance.weights import LOOK, WINDOW, Weights
+from zerotier_multi.pathd.balance.weights import AGAIN, FORCED, LONGEST_FORCED, LOOK, WINDOW, Weights
 from zerotier_multi.planner import make_plan
 from zerotier_multi.netlink.nexthops import FORCED_AFTER, Bucket, NextHopGroup
 from zerotier_multi.systemd import UnitState
@@ -322,6 +322,75 @@ def test_weights_of_an_earlier_daemon_stay_until_a_path_is_full() -> None:
     assert left and abs(left[PATHS[0]] - 43) <= 5 and abs(left[PATHS[3]] - 21) <= 5, "now it knows by itself"
 
 
+def test_what_is_known_of_paths_lasts_as_long_as_their_group_and_instances() -> None:
+    """A commit of another bundle, or of what does not concern them, forgets nothing."""
+    world, known = World({3: 1.0}), dict(zip(PATHS, (20, 40, 34, 34), strict=True))
+    standing = {GROUP.group_id: NextHopGroup(GROUP.group_id, PATHS, 128, 10, tuple(known.values()))}
+    world.weights.standing(standing)
+    world.run(10)
+    unit = PLAN.instances[0].unit
+    for plan in (PLAN, replace(PLAN, description="other")):
+        world.weights.configure([plan], True)
+        assert world.weights.of(GROUP.group_id) == known and world.weights.use(unit) is not None
+    world.weights.standing({GROUP.group_id: replace(standing[GROUP.group_id], weights=(32, 32, 32, 32))})
+    assert world.weights.of(GROUP.group_id) == known, "what the kernel has not got yet is no other knowledge"
+    first = replace(PLAN.instances[0], port=20000)
+    world.weights.configure([replace(PLAN, instances=(first, *PLAN.instances[1:]))], True)
+    assert world.weights.use(unit) is None, "another process"
+    world.weights.configure([replace(PLAN, groups=(replace(GROUP, idle_timer=77),))], True)
+    assert world.weights.of(GROUP.group_id) != known
+    world.weights.standing({**standing, 5: NextHopGroup(5, (1,), 8, 10)})
+    for plans, resilient in (([PLAN], False), ([replace(PLAN, auto_weights=False)], True), ([], True)):
+        world.weights.configure(plans, resilient)
+        assert world.weights.of(GROUP.group_id) is None is world.weights.use(unit) is world.weights.wake
+
+
+def forcing() -> World:
+    """One whose kernel was just told to move a busy bucket, and moves nothing from now on."""
+    world = World({3: 1.0, 5: 1.0})
+    while not world.weights.forced(GROUP.group_id):
+        assert world.now < 2000.0
+        world.run(0.01)
+    world.said = []
+    world.apply = world.said.append  # type: ignore[method-assign]
+    world.weights._changed = world.apply
+    return world
+
+
+def look_until(world: World, moment: float) -> None:
+    for _ in range(100):
+        if (world.weights.wake or moment) >= moment:
+            return
+        world.now = max(world.now, world.weights.wake or 0.0)
+        world.weights.work(world.now)
+    raise AssertionError("it looks without end")
+
+
+def test_force_ends_as_soon_as_the_kernel_has_moved_what_it_was_told() -> None:
+    world = forcing()
+    began = world.now
+    look_until(world, began + FORCED + 0.5)
+    assert world.weights.forced(GROUP.group_id) and world.said == [], "nothing else meanwhile"
+    counts = world.weights.of(GROUP.group_id)
+    assert counts
+    world.table = [path for path in PATHS for _ in range(counts[path])]
+    look_until(world, world.now + 2 * AGAIN)
+    assert not world.weights.forced(GROUP.group_id) and world.said[:1] == [""], "the group is to have its own timer again"
+
+
+def test_force_ends_where_the_kernel_does_not_move_anything() -> None:
+    world = forcing()
+    began = world.now
+    look_until(world, began + LONGEST_FORCED)
+    assert world.weights.forced(GROUP.group_id)
+    look_until(world, began + LONGEST_FORCED + 2 * AGAIN)
+    assert not world.weights.forced(GROUP.group_id)
+    gone = forcing()
+    gone.weights.standing({})
+    look_until(gone, gone.now + FORCED + AGAIN)
+    assert not gone.weights.forced(GROUP.group_id), "nor where the group does not stand"
+
+
 def test_weights_of_the_configuration_are_not_taken_for_measured_ones() -> None:
     """A commit from weights that somebody has set to ``auto``, under a daemon that runs."""
     world = World({n: 0.01 for n in range(0, 128, 8)})
@@ -581,6 +650,10 @@ def test_another_way_through_the_internet_is_the_best_in_the_end() -> None:
 # -- readings
 
 
+UDP_HEAD = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode ref pointer drops\n"
+UDP_LINE = " 1: 0100007F:{port:04X} 00000000:0000 07 00000000:00000000 00:00000000 00000000 0 0 99 2 0000 {drops}\n"
+
+
 def process(tmp_path: Path, ran: int, waited: int, *, schedstat: bool = True) -> None:
     task = tmp_path / "proc" / "77" / "task" / "77"
     task.mkdir(parents=True, exist_ok=True)
@@ -620,6 +693,28 @@ def test_use_counts_the_time_that_a_thread_waited_where_the_kernel_tells(tmp_pat
     assert asked == [["u"]], "systemd is asked for a process that is not known only"
 
 
+def test_the_busiest_thread_counts_and_each_counter_is_of_its_own_time() -> None:
+    before = Counters(10.0, {"1": (1.0, 0.0), "2": (5.0, 1.0), "3": (0.0, 0.0)}, 1000, 4, 600)
+    after = Counters(12.0, {"1": (1.8, 0.0), "2": (5.6, 1.4), "4": (9.0, 9.0)}, 5000, 10, 1600)
+    assert load(before, after) == Load(pytest.approx(0.5), 2000.0, 6, 500.0, pytest.approx(0.2))
+    assert load(before, replace(after, drops=1, sent=0)) == Load(pytest.approx(0.5), 2000.0, 0, 0.0, pytest.approx(0.2)), "set back"
+    full = replace(after, threads={"2": (9.0, 3.0)})
+    assert load(before, full) == Load(1.0, 2000.0, 6, 500.0, 1.0), "no more than all of the time"
+    assert load(before, replace(after, at=10.0)) is None is load(before, replace(after, at=9.0))
+
+
+def test_what_is_sent_and_dropped_is_read_from_the_device_and_the_socket(tmp_path: Path) -> None:
+    loads = Loads(tmp_path / "proc", tmp_path / "sys", lambda units: {unit: UnitState("active", 77, 0) for unit in units})
+    both = [Instance("u", "zt0p1", 9993), Instance("none", "zt0p2", 9994)]
+    for at, ran, carried, sent, drops in ((10.0, 1, 1000, 600, 4), (12.0, 2, 2000, 1600, 9)):
+        process(tmp_path, ran * 10**9, 0)
+        statistics(tmp_path, carried, drops)
+        (tmp_path / "sys/zt0p1/statistics/tx_bytes").write_text(f"{sent}\n")
+        (tmp_path / "proc/net/udp6").write_text(UDP_HEAD + UDP_LINE.format(port=9993, drops=10 * drops))
+        found = loads.read(both, at)
+    assert found == {"u": Load(pytest.approx(0.5), 1000.0, 5 + 50, 500.0)}, "also where there is no table of IPv4"
+
+
 def test_a_process_that_was_started_again_has_no_load_yet() -> None:
     assert load(Counters(1.0, {"5": (1.0, 0.0)}, 10), Counters(2.0, {"6": (0.5, 0.0)}, 10)) is None
     assert load(Counters(1.0, {"5": (1.0, 0.0)}, 10), Counters(2.0, {"5": (1.5, 0.0)}, 5)) is None, "a new device"
@@ -627,11 +722,10 @@ def test_a_process_that_was_started_again_has_no_load_yet() -> None:
 
 
 def test_drops_are_those_of_the_port() -> None:
-    head = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode ref pointer drops\n"
-    line = " 1: 0100007F:{port:04X} 00000000:0000 07 00000000:00000000 00:00000000 00000000 0 0 99 2 0000 {drops}\n"
-    text = head + line.format(port=9993, drops=4) + line.format(port=9994, drops=0)
-    assert socket_drops([text, head + line.format(port=9993, drops=3)]) == {9993: 7, 9994: 0}
-    assert socket_drops(["", "nonsense"]) == {}
+    text = UDP_HEAD + UDP_LINE.format(port=9993, drops=4) + UDP_LINE.format(port=9994, drops=0)
+    assert socket_drops([text, UDP_HEAD + UDP_LINE.format(port=9993, drops=3)]) == {9993: 7, 9994: 0}
+    cut = UDP_LINE.format(port=9993, drops=3)
+    assert socket_drops(["", "nonsense", UDP_HEAD + "\n" + cut[:40] + "\n" + cut.replace("3\n", "x\n")]) == {}
 
 
 def test_paths_that_bring_no_probe_back_are_taken_for_equal() -> None:

@@ -28,6 +28,7 @@ from zerotier_multi.pathd.decide import Inputs, decide
 from zerotier_multi.pathd.kernel.actions import actions
 from zerotier_multi.pathd.kernel.imagined import after
 from zerotier_multi.pathd.kernel.sysctls import Sysctls
+from zerotier_multi.pathd.kernel.unread import prunable
 from zerotier_multi.pathd.plans import Plans, hindrances
 from zerotier_multi.plan import Plan, to_json
 from zerotier_multi.planner import make_plan
@@ -119,6 +120,17 @@ def test_a_full_tunnel_that_others_give_up_refuses_nothing_any_more() -> None:
     assert not any(route.table == names.FULL_TUNNEL_TABLE for route in have.routes)
 
 
+def test_full_tunnels_of_two_families_are_told_apart() -> None:
+    held = plan_of(EXAMPLE + "remote R2 prefix 0.0.0.0/0\n" + KEPT)
+    six = OTHER + "transit prefix 2001:db8:15::/124\nremote R2 prefix ::/0\n" + KEPT
+    for unread, stays in (("zt0", {"0.0.0.0/0"}), ("zt1", {"::/0"})):
+        have = router(held, plan_of(six, "zt1"))
+        for action in decide(inputs((), have, (unread,))).todo:
+            vars(have).update(vars(after(have, action)))
+        refusing = {r.prefix for r in have.routes if r.table == names.FULL_TUNNEL_TABLE and r.metric == names.REFUSING_METRIC}
+        assert refusing == stays
+
+
 def test_when_all_devices_of_a_full_tunnel_are_gone_it_still_refuses() -> None:
     refusing = Route("0.0.0.0/0", 0, None, names.FULL_TUNNEL_TABLE, names.REFUSING_METRIC)
     rule = Rule(4, names.FULL_TUNNEL_PRIORITY + 4, "", 0, names.FULL_TUNNEL_TABLE)
@@ -129,6 +141,13 @@ def test_what_else_has_our_protocol_number_in_its_range_stays() -> None:
     stray = Stray(names.nexthop_id("zt0", 4, 2, 7), "a blackhole", group=False, ours=True)
     have = KernelState(strays={stray.id: stray})
     assert actions(decide(inputs((), have)).want, have, ("zt0",)) == [] and actions(decide(inputs((), have)).want, have) != []
+    assert actions(decide(inputs((), have)).want, have, ("zt1",)) != []
+
+
+def test_groups_and_next_hops_of_other_bundles_are_not_spared() -> None:
+    left = prunable(router(plan_of(), plan_of(OTHER, "zt1")), ("zt0",))
+    assert {names.bundle_of_nexthop(number) for number in left.groups} == {"zt1"}
+    assert {names.bundle_of_nexthop(number) for number in left.nexthops} == {"zt1"}
 
 
 def test_it_is_taken_over_when_its_plan_is_there_again() -> None:

@@ -222,8 +222,12 @@ class PowerCut(BaseException):
     """Nothing more is written."""
 
 
+@pytest.mark.parametrize("same", [False, True])
 @pytest.mark.parametrize("writes", range(4))
-def test_a_power_cut_between_the_files_brings_no_wrong_planet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, writes: int) -> None:
+def test_a_power_cut_between_the_files_brings_no_wrong_planet(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, writes: int, same: bool
+) -> None:
+    """Whether the same planet is wanted then or another one."""
     make_home(tmp_path)
     (tmp_path / "planet").write_bytes(PUBLIC)
     as_ever, done = homes.write_atomic, list[str]()
@@ -243,7 +247,7 @@ def test_a_power_cut_between_the_files_brings_no_wrong_planet(tmp_path: Path, mo
                 sync_home(tmp_path, files(wanted))
             except PowerCut:
                 assert writes < 3
-        for one in (other, wanted):
+        for one in (wanted, other) if same else (other, wanted):
             sync_home(tmp_path, files(one))
             assert (tmp_path / "planet").read_bytes() == one
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from tests.configuration import ROOT, SCHEMA
 from zerotier_multi import engine
-from ztsh import apply, boot as at_boot
+from ztsh import apply, archive, boot as at_boot
 from ztsh.__main__ import main
 from ztsh.boot import boot
 from ztsh.bootreport import boot_warning
@@ -148,6 +148,49 @@ def test_nothing_is_saved_after_a_boot_that_was_killed(
     boot(SCHEMA)
     do("save")
     assert "good" in saved.read_text()
+
+
+BROKEN = "interfaces {"  # a text that nobody can read
+
+
+def test_a_commit_that_cannot_be_read_gives_way_to_the_one_before(places: Path, saved: Path) -> None:
+    reboot(places)
+    archive.add(BROKEN, 2e9, "root", "cli", "broken")
+    saved.write_text(BROKEN)
+    (told,) = reboot(places)
+    assert archive.when(archive.revisions()[-1]) in told and saved.read_text().count('description "good"') == 1
+    assert "good" in Session(SCHEMA).text() and [r.comment for r in archive.revisions()] == ["", "broken", ""]
+
+
+def test_a_line_that_an_archived_commit_loses_is_told_and_kept(places: Path, saved: Path) -> None:
+    """As one of the saved configuration is."""
+    archive.add(
+        SAVED.replace('description "good"', 'description "good"\n        mtu "9"'), 2e9, "root", "cli", "of another version"
+    )
+    saved.write_text(BROKEN)
+    told = "\n".join(reboot(places))
+    assert "was applied instead" in told and 'mtu' in told, told
+    assert 'mtu "9"' in saved.with_name("config.boot.at-boot").read_text()
+
+
+def test_boot_adds_to_the_archive_what_is_new_to_it(places: Path, saved: Path) -> None:
+    """Somebody may have put another file there."""
+    reboot(places)
+    reboot(places)
+    assert len(archive.revisions()) == 1
+    saved.write_text(SAVED.replace("good", "other"))
+    reboot(places)
+    assert ["other" in r.text() for r in archive.revisions()] == [True, False]
+    archive.add(BROKEN, 2e9, "root", "cli", "broken")
+    reboot(places)
+    assert ["other" in r.text() for r in archive.revisions()] == [True, False, True, False]
+
+
+def test_sessions_of_shells_lie_where_only_the_group_may_look(places: Path, saved: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(at_boot, "group_id", lambda: 4242)
+    reboot(places)
+    found = {path: path.stat() for path in (places / "run", places / "run/sessions")}
+    assert [(s.st_mode & 0o7777, s.st_uid, s.st_gid) for s in found.values()] == [(0o755, 0, 4242), (0o1770, 0, 4242)]
 
 
 def test_boot_has_more_time_than_a_search_for_an_identity() -> None:

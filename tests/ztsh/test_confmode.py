@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import fcntl
+import gzip
 import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from tests.configuration import ROOT, SCHEMA
-from ztsh import archive, authority, confirm
+from ztsh import archive, authority, confirm, places as at
 from ztsh.authority import Request
 from ztsh.boot import boot
 from ztsh.bootreport import boot_warning
@@ -64,11 +66,22 @@ def log(places: Path) -> list[str]:
         ("copy zerotier zt0 to zerotier zt1", "Configuration path: [zerotier] is not valid\nCopy failed"),
         ("commit nonsense", "Invalid command: use commit [comment 'text']"),
         ("commit-confirm 0", "commit-confirm 0 is not possible; give 1 to 1440 minutes"),
+        ("commit comment", "Invalid command: use commit [comment 'text']"),
+        ("commit x y", "Invalid command: use commit [comment 'text']"),
+        ("commit-confirm 1441", "commit-confirm 1441 is not possible; give 1 to 1440 minutes"),
         ("rollback", "Error: must include a revision # to rollback to"),
+        ("rollback 0", "Invalid revision number 0: must be 0 <= rev < 0"),
         ("rollback 7", "Invalid revision number 7: must be 0 <= rev < 0"),
         ("compare x", "Invalid command: use compare, compare saved, compare N or compare N M"),
+        ("compare 0 x", "Invalid command: use compare, compare saved, compare N or compare N M"),
+        ("compare 0 0 0", "Invalid command: use compare, compare saved, compare N or compare N M"),
+        ("save /a /b", "Invalid command: use save [FILE]"),
+        ("load /a /b", "Invalid command: use load [FILE]"),
+        ("merge", "Invalid command: use merge FILE"),
         ("load /nowhere", "/nowhere cannot be read (No such file or directory)"),
+        ("load /proc/self/exe", "/proc/self/exe cannot be read (not a text)"),
         ("exit now", "Invalid argument \"now\" for 'exit'"),
+        ("exit discard now", "Invalid argument \"discard now\" for 'exit'"),
         ("run", "Incomplete command: run"),
     ],
 )  # fmt: skip
@@ -159,6 +172,38 @@ def test_editing_below_a_level(places: Path) -> None:
     assert "Cannot exit: configuration modified." in do(conf, "exit")
     with pytest.raises(Leave):
         do(conf, "exit discard")
+
+
+def test_who_leaves_without_saving_is_told(places: Path) -> None:
+    conf = mode()
+    told = []
+    for lines in ((), (f"set {ZT} mtu 1500", "commit"), (f"save {places}/other",), ("save",), ("top",)):
+        do(conf, *lines)
+        with pytest.raises(Leave) as left:
+            do(conf, "exit")
+        told.append(str(left.value))
+    warning = "Warning: configuration changes have not been saved.\n"
+    assert told == ["", warning, warning, "", ""]
+
+
+def test_another_configuration_is_looked_at_from_the_top(places: Path) -> None:
+    conf, file = mode(), places / "other.boot"
+    do(conf, f"set {ZT} mtu 1500", "commit", f"set {ZT} mtu 1600", "commit", f"save {file}")
+    for line in (f"load {file}", f"merge {file}", "save", "rollback 1", "top"):
+        do(conf, "discard", f"edit {ZT}")
+        assert conf.level == ("interfaces", "zerotier", "zt0")
+        do(conf, line)
+        assert conf.level == (), line
+    assert do(conf, "top") == "Already at the top level\n"
+
+
+def test_a_rollback_leaves_nothing_of_what_was_not_committed(places: Path) -> None:
+    conf = mode()
+    do(conf, f"set {ZT} mtu 1500", "commit", f"set {ZT} mtu 1600", "commit", f"set {ZT} description new")
+    do(conf, "rollback 1")
+    assert do(conf, "compare commands") == f"set {ZT} mtu '1500'\n"
+    assert do(conf, "save").startswith("Warning: you have uncommitted changes that will not be saved.\n")
+    assert do(conf, "discard", "save").count("Warning") == 0
 
 
 def test_comments_go_with_what_they_are_about(places: Path) -> None:
@@ -284,6 +329,37 @@ def test_a_damaged_archive_is_not_in_the_way(places: Path) -> None:
     assert len(archive.revisions()) == 1
 
 
+HEADERS = ["{", "[]", '{"time": 1}', "[" * 100_000]
+HEADERS += ['{"user": "", "via": "", "comment": "", "time": %s}' % time for time in ("-1", "1e300")]
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        pytest.param(b"no gzip", id="no gzip"),
+        pytest.param(gzip.compress(b"x")[:10] + b"\xff" * 50, id="broken gzip"),
+        pytest.param(gzip.compress(b"\xff"), id="no text"),
+        *(pytest.param(gzip.compress(f"// commit: {header}\n".encode()), id=header[:70]) for header in HEADERS),
+        pytest.param(
+            gzip.compress(b'// commit: {"user": "", "via": "", "comment": "", "time": 1}\n' + b" " * 300_000), id="too long"
+        ),
+    ],
+)
+def test_what_is_no_commit_hides_no_other(places: Path, monkeypatch: pytest.MonkeyPatch, content: bytes) -> None:
+    monkeypatch.setattr(archive, "_LIMIT", 200_000)
+    archive.add("", 0, "root", "cli", "good")
+    kept = places / "config/archive"
+    (kept / "commit-00000001.gz").write_bytes(content)
+    (kept / "notes.txt").touch()
+    archive.add("", 2, "root", "cli", "later")
+    assert [(r.comment, r.file.name) for r in archive.revisions()] == [
+        ("later", "commit-00000002.gz"),
+        ("good", "commit-00000000.gz"),
+    ]
+    assert len(archive.log(archive.revisions()).splitlines()) == 4
+    assert kept.stat().st_mode & 0o777 == 0o750, "it has secrets"
+
+
 def test_the_archive_keeps_the_newest(places: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(archive, "KEEP", 3)
     for number in range(6):
@@ -354,8 +430,25 @@ def test_an_unreadable_configuration_without_any_commit_is_left_where_it_is(plac
 
 
 def test_only_root_can_hold_the_lock_of_commits(places: Path) -> None:
+    (places / "run").mkdir()
+    (places / "run/commit.lock").touch(0o666)
     do(mode(), f"set {ZT} mtu 1500", "commit")
     assert (places / "run/commit.lock").stat().st_mode & 0o777 == 0o600
+
+
+def test_only_the_group_reads_what_has_secrets(places: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ztsh.store.group_id", lambda: 4242)
+    (places / f"config/.config.boot.{os.getpid()}").symlink_to(places / "elsewhere")  # of a process before this one, or of somebody
+    before = os.umask(0o077)
+    try:
+        do(mode(), f"set {ZT} mtu 1500", "commit", "save")
+    finally:
+        os.umask(before)
+    assert not (places / "elsewhere").exists()
+    for name in ("run/active.boot", "config/config.boot", "config/archive/commit-00000000.gz"):
+        found = (places / name).stat()
+        assert (found.st_mode & 0o777, found.st_gid) == (0o640, 4242), name
+    assert (places / "run/active.public").stat().st_mode & 0o777 == 0o644
 
 
 def test_what_killed_commits_left_goes_with_the_next_one(places: Path) -> None:
@@ -375,6 +468,14 @@ def test_a_commit_from_outside_puts_nothing_on_terminals(places: Path, text: str
         with pytest.raises(SessionError, match="of a commit must be one line of printable characters"):
             authority.commit(SCHEMA, request)
     assert log(places) == []
+
+
+def test_what_another_has_committed_meanwhile_is_no_second_commit(places: Path) -> None:
+    request = Request()
+    request.changes.added.append(("interfaces", "zerotier", "zt0", "mtu", "1500"))
+    authority.commit(SCHEMA, request)
+    assert authority.commit(SCHEMA, request) == "No configuration changes to commit\n"
+    assert len(log(places)) == len(archive.revisions()) == 1
 
 
 @pytest.mark.parametrize(
@@ -415,6 +516,75 @@ def test_the_way_back_waits_for_another_commit_as_long_as_it_takes(places: Path,
     assert Session(SCHEMA).text() == ""
 
 
+def test_the_way_back_is_tried_again_until_nothing_refuses_it(places: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Less and less often, and each reason is told once."""
+    do(mode(), f"set {ZT} description now", "commit")
+    before = places / "run/confirm.boot"
+    before.mkdir()
+    said: list[str] = []
+    waited: list[float] = []
+
+    def pause(seconds: float) -> None:
+        waited.append(seconds)
+        if len(waited) == 2:
+            before.rmdir()
+            before.write_text('interfaces {\n    zerotier zt0 {\n        description "refuse me"\n    }\n}\n')
+        if len(waited) == 9:
+            before.write_text("")
+
+    monkeypatch.setattr(confirm, "_wall", said.append)
+    monkeypatch.setattr(confirm.time, "sleep", pause)
+    assert confirm.revert(SCHEMA).endswith("rolling back to the previous configuration now\n")
+    assert waited == pytest.approx([0.4, 0.8, 1.6, 3.2, 6.4, 12.8, 25.6, 30.0, 30.0])
+    waits = [line for line in said if "has to wait" in line]
+    assert len(waits) == 2 and "Is a directory" in waits[0] and "this description is refused" in waits[1]
+    assert Session(SCHEMA).text() == "" and not before.exists()
+
+
+@pytest.fixture
+def systemd(monkeypatch: pytest.MonkeyPatch) -> Callable[[str, int], list[list[str]]]:
+    """Has systemd say that the timer is in a state, and end the start of one so; what it is told."""
+
+    def says(state: str, ends: int = 0) -> list[list[str]]:
+        told: list[list[str]] = []
+
+        def run(words: list[str], **_options: object) -> subprocess.CompletedProcess[str]:
+            told.append(words)
+            return subprocess.CompletedProcess(words, ends if words[0] == "systemd-run" else 0, f"inactive\n{state}\n", "no bus\n")
+
+        monkeypatch.setattr(confirm.subprocess, "run", run)
+        return told
+
+    return says
+
+
+def test_a_timer_that_does_not_start_and_one_that_runs_refuse_a_commit_confirm(
+    places: Path, systemd: Callable[[str, int], list[list[str]]]
+) -> None:
+    conf = mode()
+    for state, ends, why in [
+        ("failed", 1, "commit-confirm cannot start its timer: no bus\nCommit failed"),
+        ("active", 0, "Another confirm is pending\nCommit failed"),
+        ("activating", 0, "Another confirm is pending\nCommit failed"),
+    ]:
+        systemd(state, ends)
+        do(conf, f"set {ZT} mtu 1500")
+        with pytest.raises(SessionError) as error:
+            do(conf, "commit-confirm 1")
+        assert str(error.value) == why and Session(SCHEMA).text() == ""
+
+
+def test_what_is_confirmed_has_no_timer_and_no_way_back(places: Path, systemd: Callable[[str], list[list[str]]]) -> None:
+    conf, before = mode(), places / "run/confirm.boot"
+    do(conf, f"set {ZT} mtu 1500", "commit")
+    told = systemd("inactive")
+    do(conf, f"set {ZT} mtu 1600", "commit-confirm 7")
+    assert 'mtu "1500"' in before.read_text() and "--on-active=7m" in told[-1] and told[-1][-2:] == ["/usr/bin/ztsh", "revert"]
+    told = systemd("active")
+    do(conf, "confirm")
+    assert ["systemctl", "stop", "ztsh-commit-confirm.timer", "ztsh-commit-confirm.service"] in told and not before.exists()
+
+
 def test_boot_clears_what_a_power_cut_left_of_a_save(places: Path) -> None:
     conf = mode()
     do(conf, f"set {ZT} mtu 1500", "commit", "save")
@@ -426,6 +596,38 @@ def test_boot_clears_what_a_power_cut_left_of_a_save(places: Path) -> None:
         path.write_text("half")
     assert boot(SCHEMA) == []
     assert all(path.exists() for path in kept) and not any(path.exists() for path in left)
+
+
+def test_a_configuration_that_cannot_be_put_in_place_is_undone(places: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    conf = mode()
+    do(conf, f"set {ZT} mtu 1500", "commit")
+
+    def broken(_from: Path, _to: Path) -> None:
+        raise OSError(5, "Input/output error")
+
+    monkeypatch.setattr("ztsh.store.os.replace", broken)
+    with pytest.raises(SessionError, match=r"cannot be written \(Input/output error\); repair the file system\nCommit failed"):
+        do(conf, f"set {ZT} description new", "commit")
+    assert log(places)[1:] == ["zt0 set new", "zt0 set None"] and "description" not in Session(SCHEMA).text()
+    assert not list((places / "run").glob(".*"))
+
+
+def test_everybody_sees_what_runs_where_a_commit_fails_half_way(places: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The text without secrets is in place before the other one."""
+    conf = mode()
+    do(conf, f"set {ZT} description old", "commit")
+    replace, calls = os.replace, list[str]()
+
+    def second_fails(source: str, target: str) -> None:
+        calls.append(str(target))
+        if len(calls) == 2:
+            raise OSError(5, "Input/output error")
+        replace(source, target)
+
+    monkeypatch.setattr("ztsh.store.os.replace", second_fails)
+    with pytest.raises(SessionError, match="cannot be written"):
+        do(conf, f"set {ZT} description new", "commit")
+    assert "old" in at.public_file().read_text() and "old" in at.active_file().read_text()
 
 
 def test_a_full_disk_stops_a_commit_before_it_does_anything(places: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -122,6 +122,16 @@ def test_what_stops_the_way_back_too_is_done_again(places: Path) -> None:
     assert log(places)[3:] == ["zt0 set one", "zt1 set None"]
 
 
+@pytest.mark.parametrize("content", [b"interfaces {", b"\xff"])
+def test_a_record_that_was_cut_off_hides_no_other_one(places: Path, content: bytes) -> None:
+    do(f"set {ZT} description one", "commit")
+    (places / "run/.active.boot.4000000").write_text("interfaces {\n    zerotier zt1 {\n    }\n}\n")
+    for name in ("interrupted.0", "interrupted.9"):
+        (places / "run" / name).write_bytes(content)
+    do("set interfaces zerotier zt2", "commit")
+    assert log(places)[1:] == ["zt1 gone None", "zt0 set one", "zt2 set None"] and run_dir(places) == CLEAN
+
+
 def test_the_shell_waits_for_the_authority_and_says_so(places: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     program(places, monkeypatch, f"kill -INT $PPID; kill -INT $$; echo $$ > {places}/pid; echo done")
     answer = access.ask(SCHEMA, "commit", isolated=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 
 from ztsh import interrupted, places
@@ -35,8 +36,7 @@ def _bring(schema: Node, running: Config, wanted: Config, texts: list[Replacemen
     runner = Runner(schema)
     ran = False
     try:
-        public = Config(masked(wanted.tree, schema), wanted.comments)
-        texts.append(_text(places.public_file(), public, schema, 0o644))
+        texts.append(_public(schema, wanted))
         texts.append(_text(places.active_file(), wanted, schema, 0o640))
         runner.run(running.tree, wanted.tree, [config.tree for config in interrupted.configurations(schema)])
         ran = True
@@ -46,6 +46,8 @@ def _bring(schema: Node, running: Config, wanted: Config, texts: list[Replacemen
     except StoreError as error:
         if ran:
             runner.run(wanted.tree, running.tree)
+            with suppress(StoreError):  # it may be that of `wanted` already
+                _public(schema, running).finish()
         raise SessionError(str(error), failed("commit")) from None
 
 
@@ -53,6 +55,10 @@ def verify(schema: Node, running: Config, wanted: Config) -> None:
     """Have the scripts verify ``wanted``, and change nothing; only under the lock. Raises :class:`SessionError`."""
     before = [config.tree for config in interrupted.configurations(schema)]
     Runner(schema).verify(running.tree, wanted.tree, before)
+
+
+def _public(schema: Node, config: Config) -> Replacement:
+    return _text(places.public_file(), Config(masked(config.tree, schema), config.comments), schema, 0o644)
 
 
 def _text(path: Path, config: Config, schema: Node, mode: int) -> Replacement:

@@ -87,11 +87,13 @@ def _saved(schema: Node, told: list[str], refused: list[str]) -> Config:
         why = error.told
     kept = path.with_name(f"{path.name}.unreadable")
     for revision in archive.revisions():
+        left_out: list[str] = []
         try:
             good = revision.text()
-            config = read_config(good, schema, [])
+            config = read_config(good, schema, left_out)
         except (OSError, SessionError):
             continue
+        refused += left_out
         told.append(
             f"{path} cannot be read ({why}); the commit of {archive.when(revision)} was applied instead; "
             f"{_replace_boot_file(path, kept, good)}"

@@ -58,7 +58,10 @@ def _named(bundles: Sequence[Sequence[Process]], taken: Collection[str] = ()) ->
     before = [processes[0].name if len(processes) == 1 and _is_bundle(processes[0].name) else None for processes in bundles]
     used = {*before, *taken}
     free = iter(f"zt{n}" for n in range(names.MAX_BUNDLE + 1) if f"zt{n}" not in used)
-    return [name if name and name not in taken else next(free) for name in before]
+    found = [name if name and name not in taken else next(free, None) for name in before]
+    if None in found:
+        raise ImportProblem(f"the source has more processes than bundles are free; leave out some (zt0 to zt{names.MAX_BUNDLE})")
+    return [name for name in found if name]
 
 
 def _safe(line: str) -> str:

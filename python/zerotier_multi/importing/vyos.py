@@ -54,7 +54,7 @@ def _lines(text: str) -> Iterable[Words]:
 def _containers(lines: list[Words]) -> Iterable[Process]:
     names = dict.fromkeys(words[2] for words in lines if words[:2] == ("container", "name") and len(words) > 3)
     for name in names:
-        own = [words[3:] for words in lines if words[:3] == ("container", "name", name)]
+        own = [words[3:] for words in lines if words[:3] == ("container", "name", name) and len(words) > 3]
         image = next((words[1] for words in own if words[0] == "image" and len(words) > 1), "")
         if "zerotier" not in image:
             continue
@@ -78,8 +78,8 @@ def _containers(lines: list[Words]) -> Iterable[Process]:
 
 def _home(own: list[Words]) -> str | None:
     """The directory that the container has as ZeroTier's home."""
-    inside = {words[1]: words[3] for words in own if words[0] == "volume" and words[2:3] == ("destination",)}
-    source = {words[1]: words[3] for words in own if words[0] == "volume" and words[2:3] == ("source",)}
+    inside = {words[1]: words[3] for words in own if words[0] == "volume" and words[2:3] == ("destination",) and len(words) > 3}
+    source = {words[1]: words[3] for words in own if words[0] == "volume" and words[2:3] == ("source",) and len(words) > 3}
     fitting = [volume for volume, place in inside.items() if place.rstrip("/") == _HOME_INSIDE]
     return next((source[volume] for volume in fitting if volume in source), None)
 
