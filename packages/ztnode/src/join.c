@@ -6,8 +6,9 @@
 #define DATAGRAMS_MOST 64 /* as many as the kernel itself joins */
 #define IP_MOST 65535
 
-enum { TCP_PSH = 8, TCP_ACK = 16 };
-enum { IP4_DF = 0x40 };
+enum { TCP_PSH = 8, TCP_ACK = 16, TCP_ECE = 64 };
+enum { TCP_RESERVED = 14 }; /* of the byte before, which has AE, too */
+enum { IP4_DF = 0x40, IP4_CE = 3, IP6_CE = 0x30 };
 
 static const struct virtio_net_hdr plain;
 
@@ -26,7 +27,7 @@ static bool tcp_continues(const struct join_flow *flow, const unsigned char *fra
 	const unsigned char *a = flow->data + flow->at.transport, *b = frame + flow->at.transport;
 	if (get32(b + 4) != flow->next || memcmp(a + 8, b + 8, 4) != 0) return false;
 	if (memcmp(a + 14, b + 14, 2) != 0 || memcmp(a + 18, b + 18, 2) != 0) return false;
-	if ((a[13] & ~TCP_PSH) != (b[13] & ~TCP_PSH)) return false;
+	if (a[12] != b[12] || (a[13] & ~TCP_PSH) != (b[13] & ~TCP_PSH)) return false;
 	return memcmp(a + 20, b + 20, flow->at.payload - flow->at.transport - 20) == 0;
 }
 
@@ -48,6 +49,14 @@ static bool continues(const struct join_flow *flow, const unsigned char *frame, 
 	return at->protocol == IPPROTO_TCP ? tcp_continues(flow, frame) : flow->count < DATAGRAMS_MOST;
 }
 
+/* TCP that is data and no more. The kernel gives AE and ECE to each segment when it cuts, and CWR to the first alone; with
+ * Accurate ECN the three are a counter (RFC 9768), so that most data carries some of them. What was marked on the way (CE)
+ * is not joined: the receiver counts it, and to the kernel a packet from a TAP is one, whatever its size. */
+static bool tcp_joinable(const unsigned char *ip, const unsigned char *tcp, bool v6) {
+	bool marked = v6 ? (ip[1] & IP6_CE) == IP6_CE : (ip[1] & IP4_CE) == IP4_CE;
+	return !marked && !(tcp[12] & TCP_RESERVED) && (tcp[13] & ~(TCP_PSH | TCP_ECE)) == TCP_ACK;
+}
+
 /* Plain data to one host, whole and with a right checksum: what may be joined. Datagrams for many hosts are not: routers
  * drop those that are larger than the MTU. */
 static bool joinable(const struct joiner *joiner, const unsigned char *frame, size_t length, const struct headers *at) {
@@ -56,8 +65,7 @@ static bool joinable(const struct joiner *joiner, const unsigned char *frame, si
 	if (total != length || at->payload == length || at->payload > HEADERS_MOST) return false;
 	if (at->transport - at->ip != (at->v6 ? 40 : 20) || (!at->v6 && checksum(ip, 20, 0) != 0xffff)) return false;
 	if (at->protocol == IPPROTO_TCP) {
-		/* Without other flags, those in the byte before among them: AE, and what is reserved. */
-		if (!joiner->tcp || transport[12] & 15 || (transport[13] & ~TCP_PSH) != TCP_ACK) return false;
+		if (!joiner->tcp || !tcp_joinable(ip, transport, at->v6)) return false;
 	} else {
 		if (!joiner->udp || frame[0] & 1 || get16(transport + 4) != covered || get16(transport + 6) == 0) return false;
 	}

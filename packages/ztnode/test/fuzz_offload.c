@@ -53,7 +53,7 @@ static void any_bytes(const uint8_t *data, size_t size) {
 
 /* -- frames of flows */
 
-enum { TAGGED = 1, V6 = 2, DF = 4, TCP = 8, NO_SUM = 16, PSH = 32 };
+enum { TAGGED = 1, V6 = 2, DF = 4, TCP = 8, NO_SUM = 16, PSH = 32, AE = 64, ECE = 128 };
 
 static void complete(unsigned char *frame, size_t length) {
 	struct headers at;
@@ -77,8 +77,8 @@ static size_t make(unsigned char *frame, unsigned int kind, unsigned int port, u
 	put16(frame + at + 2, (uint16_t)port);
 	if (kind & TCP) {
 		put32(frame + at + 4, number);
-		frame[at + 12] = 8 << 4;
-		frame[at + 13] = kind & PSH ? 24 : 16;
+		frame[at + 12] = kind & AE ? 8 << 4 | 1 : 8 << 4;
+		frame[at + 13] = (unsigned char)((kind & PSH ? 24 : 16) | (kind & ECE ? 64 : 0));
 	}
 	for (size_t i = 0; i < length; i++) frame[headers + i] = (unsigned char)(number + i);
 	complete(frame, headers + length);

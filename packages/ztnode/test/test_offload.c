@@ -488,6 +488,68 @@ static void tcp_headers_must_agree(void) {
 	}
 }
 
+/* The three flags that count what was marked (RFC 9768): AE, CWR and ECE. */
+static void set_ace(unsigned char *tcp, unsigned int ace) {
+	tcp[12] = (unsigned char)(8 << 4 | ace >> 2);
+	tcp[13] = (unsigned char)((tcp[13] & 0x3f) | (ace & 3) << 6);
+}
+
+/* Segments of 100 bytes with these counts and the ECN field `ecn`; returns in how many writes they go. */
+static unsigned int counted(bool v6, unsigned char ecn, const unsigned int *aces, size_t count) {
+	unsigned char frame[300];
+	struct trip *trip = new_trip();
+	for (size_t i = 0; i < count; i++) {
+		size_t length = make(frame, v6, (uint32_t)(100 * i), 16, 100, (unsigned int)i);
+		struct headers at;
+		assert(headers_find(frame, length, &at) == HEADERS_FLOW);
+		if (!v6) put16(frame + at.ip + 4, (uint16_t)i);
+		frame[at.ip + 1] = (unsigned char)(v6 ? ecn << 4 : ecn);
+		set_ace(frame + at.transport, aces[i]);
+		headers_set_length(frame, &at, length);
+		headers_set_checksum(frame, &at, length);
+		put_in(trip, frame, length);
+	}
+	return end_trip(trip);
+}
+
+/* With Accurate ECN all data carries a count, 5 where nothing was marked. Cut again, each segment has the one of the joined
+ * packet, but for CWR, which the kernel leaves on the first alone. */
+static void accurate_ecn(void) {
+	for (int v6 = 0; v6 < 2; v6++) {
+		assert(counted(v6, 1, (const unsigned int[]){5, 5, 5, 5}, 4) == 1);
+		assert(counted(v6, 1, (const unsigned int[]){5, 5, 6, 6}, 4) == 3);
+		for (unsigned int a = 0; a < 8; a++)
+			for (unsigned int b = 0; b < 8; b++)
+				assert(counted(v6, 1, (const unsigned int[]){a, b}, 2) == (a == b && !(a & 2) ? 1 : 2));
+		assert(counted(v6, 2, (const unsigned int[]){5, 5, 5}, 3) == 1);
+		/* A flag that nobody has a use for yet, on both. */
+		assert(counted(v6, 1, (const unsigned int[]){5 + 8, 5 + 8}, 2) == 2);
+		/* Marked ones are counted by the kernel that they are written to. */
+		assert(counted(v6, 3, (const unsigned int[]){5, 5, 5}, 3) == 3);
+		assert(counted(v6, 3, (const unsigned int[]){0, 0, 0}, 3) == 3);
+	}
+}
+
+/* Each segment of a super-packet has the flags that the kernel would give it: AE and ECE all of them, CWR the first. */
+static void super_packets_with_counts(void) {
+	static unsigned char frame[FRAME_MAX];
+	for (unsigned int ace = 0; ace < 8; ace++) {
+		static struct pile out;
+		memset(&out, 0, sizeof out);
+		size_t length = make(frame, false, 1, 0x18, 5000, ace);
+		set_ace(frame + 34, ace);
+		struct virtio_net_hdr header = {
+			.flags = VIRTIO_NET_HDR_F_NEEDS_CSUM, .gso_type = VIRTIO_NET_HDR_GSO_TCPV4, .gso_size = 1342};
+		if (ace & 2) header.gso_type |= VIRTIO_NET_HDR_GSO_ECN;
+		assert(frame_split(&header, frame, length, collect, &out) && out.count == 4);
+		const unsigned char *tcp = out.bytes + 34;
+		for (unsigned int piece = 0; piece < 4; tcp += out.lengths[piece++]) {
+			unsigned int want = piece ? ace & 5 : ace;
+			assert(tcp[12] == (8 << 4 | want >> 2) && tcp[13] == ((want & 3) << 6 | (piece == 3 ? 0x18 : 0x10)));
+		}
+	}
+}
+
 /* Hosts that do not fragment may give all datagrams one identification; it is not a reason to write them one by one. */
 static void identification_does_not_matter_with_df(void) {
 	static struct pile out;
@@ -539,6 +601,8 @@ int main(void) {
 	checksums_of_zero();
 	tagged_tcp();
 	tcp_headers_must_agree();
+	accurate_ecn();
+	super_packets_with_counts();
 	identification_does_not_matter_with_df();
 	puts("offload: good");
 	return 0;
