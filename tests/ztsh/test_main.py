@@ -150,3 +150,75 @@ def test_a_reader_that_has_gone_is_no_news() -> None:
             [sys.executable, "-m", "ztsh", "--help"], stdout=stdout, stderr=subprocess.PIPE, text=True, check=False
         )
     assert (done.returncode, done.stderr) == (1, "")
+
+
+CALLS = [
+    ["show", "word", "a"],
+    ["-c", "show word a; echo b | cat"],
+    ["script", "-"],
+    ["apply", "--check", "-"],
+    ["--help"],
+    ["nonsense"],
+    [],
+]
+
+
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "<&- >&- 2>&-"])
+@pytest.mark.parametrize("call", CALLS, ids=" ".join)
+def test_what_is_closed_is_an_empty_file(words: Path, call: list[str], closed: str) -> None:
+    """Some programs start others so."""
+
+    def run(redirected: str) -> tuple[int, str, str]:
+        command = ["sh", "-c", f'exec "$@" {redirected}', "sh", sys.executable, "-m", "ztsh", *call]
+        done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+        return done.returncode, done.stdout, done.stderr
+
+    assert run(closed) == run(closed.replace("&-", "/dev/null"))
+
+
+def test_a_program_gets_what_was_closed_as_an_empty_file(words: Path) -> None:
+    files = words / "files"
+    line = f"readlink /proc/self/fd/0 /proc/self/fd/2 >{files}"
+    subprocess.run(["sh", "-c", 'exec "$@" <&- 2>&-', "sh", sys.executable, "-m", "ztsh", "-c", line], check=True)
+    assert files.read_text() == "/dev/null\n/dev/null\n"
+
+
+REPORT = "line 3: set interfaces zerotier zt0 mtu '9': MTU must be auto or 1280 to 9890 bytes"
+WARNING = f"Warning: at boot: {REPORT}\n"
+
+
+@pytest.mark.parametrize(
+    ("call", "printed", "told"),
+    [
+        (["show", "word", "a"], "word a\n", WARNING),
+        (["-c", "show word a"], "word a\n", WARNING),
+        (["-c", "show word a | match a"], "word a\n", WARNING),
+        (["-c", "show word a; show word b"], "word a\nword b\n", WARNING),
+        (["-c", "echo a"], "a\n", ""),
+        (["-c", "# a"], "", ""),
+        (["-c", "nonsense"], "", "\n  Invalid command: [nonsense]\n\n"),
+        (["filter", "commands"], "", ""),
+    ],
+)
+def test_a_command_without_a_session_says_what_boot_has_left_out(
+    words: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, call: list[str], printed: str, told: str
+) -> None:
+    """Otherwise ``show zerotier`` would say that nothing is configured. A command for the system shell, as scp is, has no part in it."""
+    monkeypatch.setattr(sys, "stdin", io.StringIO(""))
+    (words / "run").mkdir()
+    (words / "run/boot.report").write_text(f"{REPORT}\n")
+    main(call)
+    assert capfd.readouterr() == (printed, told)
+    (words / "run/boot.report").write_text("")
+    main(call)
+    assert capfd.readouterr() == (printed, told.replace(WARNING, ""))
+
+
+def test_a_session_says_it_once(words: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """A command of its lines may be one of a longer one, which is another run of the program."""
+    (words / "run").mkdir()
+    (words / "run/boot.report").write_text(f"{REPORT}\n")
+    op = OpMode()
+    for text in ("show word a", "show word a; show word b"):
+        assert op.text(text) == 0
+    assert capfd.readouterr() == ("word a\nword a\nword b\n", "")

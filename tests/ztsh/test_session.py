@@ -39,7 +39,8 @@ def session(*lines: str) -> Session:
         ("interfaces zerotier zt0 instance 0 port 1", "Instance must be 1 to 32\nValue validation failed\nSet failed"),
         ("interfaces zerotier zt0 mtu 1279", "MTU must be auto or 1280 to 9890 bytes\nValue validation failed\nSet failed"),
         ("interfaces zerotier zt0 instances", "Configuration path: [interfaces zerotier zt0 instances] requires a value\nSet failed"),
-        ("interfaces zerotier zt0 description a\tb", "Description too long (limit 255 characters)\nValue validation failed\nSet failed"),
+        ("interfaces zerotier zt0 description a\tb", "Description must be printable ASCII, at most 255 characters\nValue validation failed\nSet failed"),
+        ("interfaces zerotier zt0 description für", "Description must be printable ASCII, at most 255 characters\nValue validation failed\nSet failed"),
     ],
 )  # fmt: skip
 def test_a_refused_line_says_what_vyos_says_and_changes_nothing(line: str, message: str) -> None:

@@ -139,8 +139,18 @@ _VERBS: dict[str, Callable[[Sequence[str]], int]] = {
 }
 
 
+def _open_missing() -> None:
+    """What was closed by whoever started this is /dev/null, here and for programs: otherwise a file would take its number."""
+    for name in ("stdin", "stdout", "stderr"):
+        if getattr(sys, name) is None:  # as Python has it where the number was closed at its start
+            number = os.open(os.devnull, os.O_RDWR)  # the lowest one that is free, so the one that is missing
+            os.set_inheritable(number, True)
+            setattr(sys, name, os.fdopen(number, "w" if number else "r", closefd=False))
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Entry point."""
+    _open_missing()
     words = list(sys.argv[1:] if arguments is None else arguments)
     try:
         status = _main(words)
@@ -167,17 +177,18 @@ def _main(words: list[str]) -> int:
 
         print(f"ztsh {VERSION}")
         return 0
-    from ztsh.opmode import OpMode
+    from ztsh.opmode import PART, OpMode
     from ztsh.words import Line
 
+    op = OpMode(alone=PART not in os.environ)
     if words[0] == "-c" and len(words) > 1:
-        return OpMode().text(words[1])
+        return op.text(words[1])
     if words[0] in _VERBS:
         return _VERBS[words[0]](words[1:])
     if words[0].startswith("-"):
         print(USAGE, end="", file=sys.stderr)
         return 2
-    return OpMode().line("", Line(words))
+    return op.line("", Line(words))
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ import sys
 from collections.abc import Collection, Sequence
 
 from ztsh import places, terminal
+from ztsh.bootreport import boot_warning
 from ztsh.complete import Choices, op_choices, wrong_op
 from ztsh.errors import SessionError
 from ztsh.opschema import OpNode, load_op_schema, resolve
@@ -55,6 +56,7 @@ return 1
 
 
 _WORDS = re.compile(r"[\w-]+")
+PART = "ZTSH_PART"  # in the environment of a command that is a part of a longer line
 
 
 class OpError(SessionError):
@@ -83,8 +85,9 @@ def run_filters(text: str, pipe: str) -> str:
 class OpMode:
     """Commands of op mode."""
 
-    def __init__(self, schema: OpNode | None = None) -> None:
-        self._schema = schema
+    def __init__(self, schema: OpNode | None = None, alone: bool = False) -> None:
+        """``alone``: its one line has no session, which would have said at its start what boot has left out."""
+        self._schema, self._alone = schema, alone
 
     @property
     def schema(self) -> OpNode:
@@ -147,6 +150,8 @@ class OpMode:
             if _is_system(text, line):
                 return run_system(self._functions(set(_WORDS.findall(text)) & self.schema.children.keys()) + text)
             raise UnknownError(line.words[0])
+        if self._alone:
+            print(boot_warning(), end="", file=sys.stderr, flush=True)
         if line.is_filtered:
             return self.run(line.words, line.pipe)
         return run_system(self._functions({line.words[0], *filter(self.is_own, _WORDS.findall(text))}) + text)
@@ -154,7 +159,7 @@ class OpMode:
     @staticmethod
     def _functions(names: Collection[str]) -> str:
         """Op mode's commands of these names as functions of the shell that runs a line, as they are on VyOS."""
-        call = shlex.quote(str(places.program()))
+        call = f"{PART}=1 {shlex.quote(str(places.program()))}"
         return "".join(f'{name}() {{ {call} {name} "$@"; }}\n' for name in sorted(names)) + (_FUNCTIONS if names else "")
 
     def run_text(self, text: str) -> str:

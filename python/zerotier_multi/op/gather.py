@@ -34,6 +34,7 @@ from zerotier_multi.ztapi import ApiError, ZeroTierApi
 
 WINDOW = 0.5  # seconds between the two readings that a rate is made of
 API_PATIENCE = 1.0  # seconds for one answer of an instance
+_GONE = " (deleted)"  # what the kernel puts behind the name of a program whose file has it no more
 _UNREADABLE = "the kernel's tables cannot be read ({})"
 
 
@@ -202,7 +203,16 @@ def read_process(pid: int, proc: Path = Path("/proc")) -> Process | None:
     values = dict(line.split(":", 1) for line in status.splitlines() if ":" in line)
     resident = values.get("VmRSS", "0").split()[0]
     cpus = values.get("Cpus_allowed_list", "").strip()
-    return Process(seconds, int(resident) * 1024, cpus)
+    return Process(seconds, int(resident) * 1024, cpus, _is_replaced(proc / str(pid)))
+
+
+def _is_replaced(process: Path) -> bool:
+    """Whether an upgrade has put another program in the place of the one that a process runs."""
+    try:
+        program = os.readlink(process / "exe")
+    except OSError:
+        return False
+    return program.endswith(_GONE) and Path(program.removesuffix(_GONE)).exists()
 
 
 def read_counters(device: str, sysfs: Path = SYSFS) -> Counters | None:

@@ -18,6 +18,7 @@ class Process:
     cpu_seconds: float
     memory: int
     cpus: str
+    replaced: bool = False  # its program is not that of the file any more
 
 
 @dataclass(frozen=True)
