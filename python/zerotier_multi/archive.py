@@ -2,7 +2,7 @@
 
 A file is :data:`_MAGIC`, 16 bytes of salt, 12 of nonce, then JSON sealed by ChaCha20-Poly1305 under a key that scrypt makes
 of the passphrase; all before the seal is authenticated with it. The costs of scrypt belong to the format, so that a file
-cannot ask for more. The JSON names files of homes; nothing but :data:`_FILES` is taken from it, sealed or not.
+cannot ask for more. The JSON names files of homes; nothing but what :func:`is_archived` knows is taken from it, sealed or not.
 
 Both algorithms come with what vyos-1x and Debian have: hashlib, and python3-cryptography. OpenSSL's ``enc`` authenticates
 nothing, gpg wants an agent for its passphrase, and VyOS has no age.
@@ -26,8 +26,10 @@ _SALT, _NONCE = 16, 12
 _COST, _BLOCK = 1 << 17, 8  # scrypt's N and r: 128 MiB, some tenths of a second
 LIMIT = 16 << 20  # bytes of an archive
 SHORTEST = 12  # characters of a passphrase
-# What of a home no commit can make again. The token is not among it, a new box makes its own.
+# What of a home no commit can make again, also where the instance is a controller. The token is not among it, a new box
+# makes its own.
 _FILES = re.compile(r"identity\.secret|planet|networks\.d/[0-9a-f]{16}\.conf|moons\.d/[0-9a-f]{16}\.moon")
+_OF_CONTROLLER = re.compile(r"controller\.d/network/([0-9a-f]{16})(\.json|/member/[0-9a-f]{10}\.json)")
 
 Home = Mapping[str, bytes]  # content of the files, by path below the home
 Homes = Mapping[tuple[str, int], Home]  # by bundle and instance
@@ -53,15 +55,35 @@ class Archive:
         """The public identity of a home."""
         return public_part(self.homes[place]["identity.secret"])
 
+    def controls(self, place: tuple[str, int]) -> list[str]:
+        """The networks that the node of a home is the controller of."""
+        return [network for network in networks(self.homes[place]) if network.startswith(self.node(place))]
+
 
 def public_part(secret: bytes) -> PublicIdentity:
     """The public identity in the content of an ``identity.secret``. Raises ValueError."""
     return PublicIdentity.parse(":".join(secret.decode("ascii").strip().split(":")[:3]))
 
 
+def networks(home: Home) -> list[str]:
+    """The networks that the controller of a home has."""
+    return sorted(network for name in home if completes(name) and (network := controlled_by(name)))
+
+
 def is_archived(name: str) -> bool:
     """Whether a file of a home belongs into archives."""
-    return bool(_FILES.fullmatch(name))
+    return bool(_FILES.fullmatch(name) or _OF_CONTROLLER.fullmatch(name))
+
+
+def controlled_by(name: str) -> str | None:
+    """The network that a file of a home tells its controller of; None for other files."""
+    match = _OF_CONTROLLER.fullmatch(name)
+    return match[1] if match else None
+
+
+def completes(name: str) -> bool:
+    """Whether a file makes a home complete: the identity, and a network, without which its members count for nothing."""
+    return name == "identity.secret" or name == f"controller.d/network/{controlled_by(name)}.json"
 
 
 def pack(archive: Archive) -> bytes:

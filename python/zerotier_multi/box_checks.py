@@ -12,7 +12,7 @@ from zerotier_multi.bundle_parser import MOON_REMEDY, PLANET_REMEDY
 from zerotier_multi.checks import own_addresses
 from zerotier_multi.controller import settings as controllers
 from zerotier_multi.cpu import Topology, format_cpu_list
-from zerotier_multi.engine_choice import ZTNODE, choose_engine, engine_problems
+from zerotier_multi.engine_choice import ZTNODE, choose_engine, engine_problems, engine_warnings
 from zerotier_multi.errors import Problem
 from zerotier_multi.planner import instance_count, instance_numbers
 from zerotier_multi.values import shown
@@ -30,9 +30,10 @@ class BoxFacts:
     foreign_nexthops: tuple[int, ...] = ()  # ids of our range that are not ours
     foreign_devices: Mapping[str, str] = field(default_factory=dict)  # devices of others by our names -> what each is
     home_faults: Mapping[tuple[str, int], str] = field(default_factory=dict)  # (bundle, instance) -> sentence
+    write_faults: Mapping[int, str] = field(default_factory=dict)  # homes with an identity that cannot be written, by instance
     nodes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # node address -> instances that have it after the commit
     identity_faults: Mapping[int, str] = field(default_factory=dict)  # configured identities, by instance
-    own_addresses: Mapping[str, str] = field(default_factory=dict)  # node address -> instance, such as zt0/2
+    own_addresses: Mapping[str, str] = field(default_factory=dict)  # see engine_choice.OwnAddresses
     devices: Mapping[str, Sequence[str]] = field(default_factory=dict)  # network devices with their addresses
     planet: bytes = b""  # private roots, where there are some
     planet_fault: str | None = None  # why they cannot be used
@@ -78,9 +79,8 @@ def check_on_box(bundle: Bundle, facts: BoxFacts, others: Sequence[Bundle] = ())
             for port, path in bundle.ports(k)
             if port in facts.taken_ports
         ]
-        fault = facts.home_faults.get((bundle.name, k))
-        if fault:
-            problems.append(Problem(f"{bundle.path} instance {k}", fault))
+    if not with_usable_homes(bundle, facts):
+        problems += _homes(bundle, facts)
     problems += _identities(bundle, numbers, facts)
     for remote in bundle.remotes:
         for k, known in sorted(remote.instances.items()):
@@ -98,8 +98,8 @@ def check_on_box(bundle: Bundle, facts: BoxFacts, others: Sequence[Bundle] = ())
 def tolerable(bundle: Bundle, facts: BoxFacts, others: Sequence[Bundle] = ()) -> list[Problem]:
     """What a commit is refused for, and a boot is not, because the rest of the bundle works.
 
-    Most of it fits another router, or this one with other CPUs, or with devices that come later. Who types it sees why; at
-    a boot nobody would see why the other site is gone.
+    Most of it fits another router, or this one with other CPUs, or with devices that come later; the rest is a damaged disk.
+    Who types it sees why; at a boot nobody would see why the other site is gone.
     """
     if bundle.disabled:
         return []
@@ -112,6 +112,9 @@ def tolerable(bundle: Bundle, facts: BoxFacts, others: Sequence[Bundle] = ()) ->
         problems.append(
             Problem(f"{bundle.path} vrf {bundle.vrf}", f"does not exist; create it first, on VyOS by set vrf name {bundle.vrf}")
         )
+    problems += [Problem(f"{bundle.path} instance {k}", fault) for k, fault in sorted(facts.write_faults.items())]
+    if with_usable_homes(bundle, facts):
+        problems += _homes(bundle, facts)
     return problems
 
 
@@ -125,6 +128,24 @@ def on_these_cpus(bundle: Bundle, facts: BoxFacts) -> Bundle:
         k: replace(o, cpus=tuple(cpu for cpu in o.cpus or () if cpu in online) or None) for k, o in bundle.overrides.items()
     }
     return replace(bundle, affinity=affinity, overrides=overrides)
+
+
+def with_usable_homes(bundle: Bundle, facts: BoxFacts) -> Bundle | None:
+    """The bundle with those instances off whose home cannot be used; None where no other is left."""
+    off = without_home(bundle, facts)
+    if off and len(off) == len(instance_numbers(bundle, facts.topology)):
+        return None
+    return replace(bundle, overrides={**bundle.overrides, **{k: replace(bundle.override(k), disabled=True) for k in off}})
+
+
+def without_home(bundle: Bundle, facts: BoxFacts) -> list[int]:
+    """Instances whose home cannot be used."""
+    return [k for k in instance_numbers(bundle, facts.topology) if (bundle.name, k) in facts.home_faults]
+
+
+def _homes(bundle: Bundle, facts: BoxFacts) -> Iterable[Problem]:
+    for k in without_home(bundle, facts):
+        yield Problem(f"{bundle.path} instance {k}", facts.home_faults[bundle.name, k])
 
 
 def _online(facts: BoxFacts) -> set[int]:
@@ -195,6 +216,7 @@ def warnings(bundle: Bundle, facts: BoxFacts) -> list[str]:
     found += [f"{bundle.path} {text}" for text in _of_settings(bundle, numbers, facts)]
     found += [f"{bundle.path} {text}" for text in networks.warnings(bundle, numbers)]
     found += [f"{bundle.path} {text}" for text in controllers.warnings(bundle.controller)]
+    found += [f"{bundle.path} {text}" for text in engine_warnings(bundle, facts.engines, facts.own_addresses)]
     if len(numbers) > len(topology) and bundle.affinity == "auto":
         found.append(f"{bundle.path} instances: {len(numbers)} instances share {len(topology)} CPUs")
     beyond = sorted(k for k in bundle.overrides if k > instance_count(bundle, topology))

@@ -10,31 +10,32 @@ from __future__ import annotations
 import syslog
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from pathlib import Path
 from typing import Any
 
 from zerotier_multi import box, dependents, invite, names, restarts, systemd, turn, usage
-from zerotier_multi.box_checks import check_on_box, on_these_cpus, tolerable, warnings
+from zerotier_multi.box_checks import BoxFacts, check_on_box, on_these_cpus, tolerable, warnings, with_usable_homes, without_home
 from zerotier_multi.bundle import Bundle
 from zerotier_multi.bundle_parser import parse_bundle
-from zerotier_multi.configured_identity import settle
+from zerotier_multi.configured_identity import coming_identity, settle
 from zerotier_multi.checks import check_bundle, check_together
+from zerotier_multi.cpu import format_cpu_list
 from zerotier_multi.engine import IdentityError, generate_identities
 from zerotier_multi.engine_choice import Choice, choose_engine
 from zerotier_multi.errors import ConfigProblems, plain, refuse_if_any
 from zerotier_multi.facts import device_addresses, read_facts
 from zerotier_multi.files import Before, write_atomic
 from zerotier_multi.homefiles import HomeFiles
-from zerotier_multi.homes import HomeBefore, keep_secrets, make_home, own_identity, sync_home, token_renewals
+from zerotier_multi.homes import HomeBefore, keep_secrets, make_home, own_identity, sync_home, token_renewals, write_fault
 from zerotier_multi.hosts import current_files, read_hosts
 from zerotier_multi.identity import SecretIdentity
 from zerotier_multi.pathd.control import PathdError, ask
 from zerotier_multi.pathd.failures import Failures
 from zerotier_multi.pathd.kernel.sysctls import HASH_POLICIES
 from zerotier_multi.plan import InstancePlan, Plan, to_json
-from zerotier_multi.planner import HASH_POLICY, cpu_offset, make_plan
+from zerotier_multi.planner import HASH_POLICY, cpu_offset, instance_numbers, make_plan
 from zerotier_multi.plans import published_plans
 from zerotier_multi.units import dropin
 
@@ -122,11 +123,13 @@ def _checked(name: str, bundles: Mapping[str, Mapping[str, Any]], layer4: Iterab
     # VyOS commits each bundle by itself, and one that is refused stays as it is.
     coming = {other: b if b and not check_bundle(b, topology) else None for other, b in others.items()}
     facts = read_facts(bundle, topology, coming)
+    facts = replace(facts, write_faults=_write_faults(bundle, facts))
     problems = check_on_box(bundle, facts, known)
     tolerated = tolerable(bundle, facts, known) if problems and systemd.is_booting() else []
     refuse_if_any(problem for problem in problems if problem not in tolerated)
+    off = without_home(bundle, facts)
     if tolerated:
-        bundle = on_these_cpus(bundle, facts)
+        bundle = with_usable_homes(on_these_cpus(bundle, facts), facts) or bundle
     choice = choose_engine(bundle, facts.engines, facts.own_addresses) or Choice("")  # none: a disabled bundle
     offset = cpu_offset(bundle, known, topology)
     plan = make_plan(bundle, topology, choice.program, offset, choice.reason, facts.planet, tuple(facts.moons.values()))
@@ -138,12 +141,27 @@ def _checked(name: str, bundles: Mapping[str, Mapping[str, Any]], layer4: Iterab
     devices = (name, *(device for instance in plan.instances for device in instance.devices))
     told = [
         *map(str, tolerated),
+        *(_without(bundle, off) if off else ()),
         *warnings(bundle, facts),
         *_other_nodes(plan, leaving),
+        *_lost_nodes(plan, published.get(name)),
         *(() if invited and systemd.is_booting() else invited),  # at a boot nothing is published, and nobody has pasted one
         *dependents.warnings(name, devices, elsewhere),
     ]
     return Change(name, plan, tuple(map(plain, told)), secrets, api_key, leaving, settings)
+
+
+def _write_faults(bundle: Bundle, facts: BoxFacts) -> dict[int, str]:
+    """Why homes cannot be written, by instance; without those that cannot be used at all."""
+    homes = {k: names.home(bundle.name, k) for k in instance_numbers(bundle, facts.topology)}
+    return {k: fault for k, home in homes.items() if (bundle.name, k) not in facts.home_faults and (fault := write_fault(home))}
+
+
+def _without(bundle: Bundle, off: Sequence[int]) -> list[str]:
+    return [
+        f"{bundle.path} runs without instance {format_cpu_list(off)}; when its home is repaired, reboot, or commit a change of "
+        f"{bundle.name}, such as its description"
+    ]
 
 
 def _other_nodes(plan: Plan, leaving: Sequence[str]) -> list[str]:
@@ -155,6 +173,24 @@ def _other_nodes(plan: Plan, leaving: Sequence[str]) -> list[str]:
     return [
         f"interfaces zerotier {plan.bundle} gets new identities, which no remote and no controller knows; to keep those of "
         f"{left[0]}, discard this, delete {left[0]} in a commit of its own, and before you set {plan.bundle}: mv {old} {new}"
+    ]
+
+
+def _lost_nodes(plan: Plan, standing: Plan | None) -> list[str]:
+    """Instances that get new identities, though remotes are configured that know the earlier ones: the homes were lost.
+
+    A new bundle may know its remotes already, so it is said of instances that ran, and at a boot.
+    """
+    known = {peer.instance for peer in plan.peers}
+    lost = {i.number for i in plan.instances if i.number in known and not i.identity and not coming_identity(Path(i.home), None)}
+    ran = {i.number for i in standing.instances} if standing else set()
+    told = lost if lost <= ran or systemd.is_booting() else lost & ran
+    if not told:
+        return []
+    remotes = ", ".join(dict.fromkeys(peer.remote for peer in plan.peers if peer.instance in told))
+    return [
+        f"interfaces zerotier {plan.bundle} instance {format_cpu_list(told)} gets a new identity, which no remote knows; bring the "
+        f"earlier one back with 'import zerotier archive', or set the line of 'show zerotier {plan.bundle} invite' on {remotes}"
     ]
 
 

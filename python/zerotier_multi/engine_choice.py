@@ -2,7 +2,8 @@
 
 ``auto`` is ztnode, the faster one, unless the configuration needs what only zerotier-one has: a setting of ``local.conf``
 whose row in :mod:`settings` says so, or what :data:`NEEDS` lists. ``auto``, the refusal of ``engine ztnode`` and
-``show zerotier`` follow from these.
+``show zerotier`` follow from these. An instance that is the controller of other networks needs nothing for itself: ``auto``
+is zerotier-one where that is installed, and ztnode is worth a warning.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import PurePath
 
+from zerotier_multi import names
 from zerotier_multi.blacklist import blacklist
 from zerotier_multi.bundle import AUTO, Bundle
 from zerotier_multi.errors import Problem
@@ -22,6 +24,8 @@ RECENT = f"{ZEROTIER_ONE} {'.'.join(map(str, MINIMUM_VERSION[ZEROTIER_ONE][:2]))
 MAX_LISTEN = 32  # addresses of one instance that ztnode binds (settings.h: MAX_BINDS)
 MAX_PREFIXES = 512  # prefixes that ztnode keeps off the underlay (settings.h: MAX_PREFIXES)
 
+_NETWORK_DIGITS = 16  # of a network ID; an address has 10
+
 # Engines that follow addresses of the underlay by themselves when these move, their own ones and those of others. The
 # instances of any other are restarted (pathd/instances/recovery.py).
 FOLLOW_ADDRESSES = frozenset({ZTNODE})
@@ -29,7 +33,8 @@ FOLLOW_ADDRESSES = frozenset({ZTNODE})
 # Engines that have a socket for their API in the home (apiway), and so run without their TCP port.
 HAVE_SOCKET = frozenset({ZTNODE})
 
-OwnAddresses = Mapping[str, str]  # node address -> instance, such as zt0/2
+# Node addresses of this router, and IDs of the networks that they are the controllers of -> instance, such as zt0/2
+OwnAddresses = Mapping[str, str]
 
 
 @dataclass(frozen=True)
@@ -108,12 +113,25 @@ def needed(bundle: Bundle, own: OwnAddresses) -> list[tuple[str, str]]:
     ]
 
 
+def _controls(bundle: Bundle, own: OwnAddresses) -> tuple[str, str] | None:
+    """The first instance that others have as their controller, and its networks in words; one without a controller has none."""
+    networks = [] if bundle.controller_free else [address for address in own if len(address) == _NETWORK_DIGITS]
+    if not networks:
+        return None
+    instance = own[networks[0]]
+    return instance, ", ".join(network for network in networks if own[network] == instance)
+
+
 def choose_engine(bundle: Bundle, engines: Mapping[str, str], own: OwnAddresses) -> Choice | None:
     """The program that the bundle runs, out of those installed (name -> path). None where there is no fit one."""
     needs = needed(bundle, own)
     if bundle.engine != AUTO:
         fits = bundle.engine in engines and not (needs and bundle.engine == ZTNODE)
         return Choice(engines[bundle.engine]) if fits else None
+    controls = None if needs else _controls(bundle, own)
+    if controls and ZEROTIER_ONE in engines:
+        instance, networks = controls
+        return Choice(engines[ZEROTIER_ONE], f"{AUTO}: {instance} is the controller of {networks}")
     if not needs and ZTNODE in engines:
         return Choice(engines[ZTNODE], AUTO)
     if ZEROTIER_ONE not in engines:
@@ -137,3 +155,17 @@ def engine_problems(bundle: Bundle, engines: Mapping[str, str], own: OwnAddresse
         found = ", ".join(engines)
         wanted = RECENT if bundle.engine == ZEROTIER_ONE else bundle.engine
         yield Problem(path, f"{wanted} is not installed ({found} found); install its package or set engine {AUTO}")
+
+
+def engine_warnings(bundle: Bundle, engines: Mapping[str, str], own: OwnAddresses) -> Iterable[str]:
+    """What ends for others with the engine that the bundle runs; goes on after the path of the bundle."""
+    choice, controls = choose_engine(bundle, engines, own), _controls(bundle, own)
+    if bundle.disabled or controls is None or choice is None or PurePath(choice.program).name != ZTNODE:
+        return
+    instance, networks = controls
+    remedies = [f"install {RECENT}"] if ZEROTIER_ONE not in engines else []
+    remedies += [f"set engine {AUTO}"] if bundle.engine != AUTO else []
+    yield (
+        f"engine {bundle.engine}: {instance} is the controller of {networks}, and {ZTNODE} has none, so nobody answers the members "
+        f"any more; {' and '.join(remedies)}, or remove {names.HOME_ROOT / instance}/controller.d if nobody needs it"
+    )

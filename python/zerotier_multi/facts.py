@@ -18,6 +18,7 @@ from zerotier_multi.engine import IdentityError, address_is_valid
 from zerotier_multi.engine_choice import ZEROTIER_ONE
 from zerotier_multi.homes import home_fault, own_identity
 from zerotier_multi.identity import PublicIdentity
+from zerotier_multi.importing.home import controlled
 from zerotier_multi.netlink.links import Link
 from zerotier_multi.networks import further_networks
 from zerotier_multi.planner import instance_numbers
@@ -52,14 +53,24 @@ def read_facts(bundle: Bundle, topology: Topology, others: Mapping[str, Bundle |
         moons={given: data for given, (data, fault) in moons.items() if not fault},
         moon_faults={given: fault for given, (_, fault) in moons.items() if fault},
         zerotier_one=_version_where_it_matters(bundle, engines.get(ZEROTIER_ONE)),
-        own_addresses={
-            identity.address: f"{name}/{k}"
-            for (name, k), home in homes.items()
-            if (name, k) not in faults and (identity := coming_identity(home, bundle.override(k).identity))
-        },
+        own_addresses=_own_addresses(bundle, {k: home for (name, k), home in homes.items() if (name, k) not in faults}),
         nodes=_nodes(bundle, topology, others) if any(bundle.override(k).identity for k in numbers) else {},
         identity_faults=_identity_faults(bundle, numbers, engines),
     )
+
+
+def _own_addresses(bundle: Bundle, homes: Mapping[int, Path]) -> dict[str, str]:
+    """The nodes of a bundle, and the networks that they are the controllers of, with the instance of each.
+
+    Networks that cannot be read on a damaged disk do not count; zerotier-one would not read them either.
+    """
+    found: dict[str, str] = {}
+    for k, home in homes.items():
+        if identity := coming_identity(home, bundle.override(k).identity):
+            found[identity.address] = f"{bundle.name}/{k}"
+            with suppress(OSError):
+                found |= dict.fromkeys(controlled(home, identity.address), f"{bundle.name}/{k}")
+    return found
 
 
 def _nodes(bundle: Bundle, topology: Topology, others: Mapping[str, Bundle | None]) -> dict[str, tuple[str, ...]]:

@@ -6,6 +6,7 @@ import os
 import stat
 import tempfile
 from collections.abc import Collection, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -27,19 +28,32 @@ _DIRECTORIES = ("networks.d", "moons.d")
 def home_fault(home: Path) -> str | None:
     """Why a home cannot be used, as the second half of a sentence with its remedy; None when it can.
 
-    Nothing is changed: a corrupt identity stays where it is until somebody decides.
+    Nothing is changed: a corrupt identity stays where it is until somebody decides. One that has an identity and cannot be
+    written can be used: see :func:`write_fault`.
     """
-    existing = home
-    while not existing.exists():
-        existing = existing.parent
+    existing = _existing(home)
     if not existing.is_dir():
         return f"home {home} cannot be created because {existing} is not a directory; move that file away"
+    return _identity_fault(home) or (None if (home / "identity.secret").exists() else write_fault(home))
+
+
+def write_fault(home: Path) -> str | None:
+    """Why a home cannot be written, as :func:`home_fault` says it; None when it can.
+
+    An instance that has run in it runs in it all the same, as long as no file of it has to change.
+    """
+    existing = _existing(home)
     try:
         with tempfile.TemporaryFile(dir=existing):
-            pass
+            return None
     except OSError as error:
         return f"home {home} is not writable ({error.strerror}); repair the file system of {existing}"
-    return _identity_fault(home)
+
+
+def _existing(home: Path) -> Path:
+    while not home.exists():
+        home = home.parent
+    return home
 
 
 def _identity_fault(home: Path) -> str | None:
@@ -74,7 +88,8 @@ def make_home(home: Path) -> None:
     home.mkdir(parents=True, exist_ok=True, mode=0o700)
     for directory in (home, *(home / name for name in _DIRECTORIES)):
         directory.mkdir(exist_ok=True, mode=0o700)
-        os.chmod(directory, 0o700)
+        if stat.S_IMODE(directory.stat().st_mode) != 0o700:  # where nothing has to change, the disk may be read-only
+            os.chmod(directory, 0o700)
     for path in (home, *home.rglob("*")):
         if path.name not in _SECRETS and path.lstat().st_uid:  # those are keep_secrets' to judge
             os.chown(path, 0, 0, follow_symlinks=False)
@@ -150,7 +165,8 @@ class HomeChange:
 def sync_home(home: Path, wanted: HomeFiles) -> HomeChange:
     """Bring the files of a home up to date; an unchanged one is not touched. Raises OSError."""
     for directory in (home, *(home / name for name in _DIRECTORIES)):
-        clear_unfinished(directory)
+        with suppress(OSError):  # what stays takes room, no more
+            clear_unfinished(directory)
     configured = configured_files(home)
     removed = [path for path in _candidates(home) if _is_leftover(home, path, wanted, configured)]
     for path in removed:

@@ -129,6 +129,12 @@ HOSTILE = [
     {"zt0/1": {**HOME, "networks.d/../../x.conf": "eA=="}},
     {"zt0/1": {**HOME, "networks.d/8056c2e21c000001.conf\n": "eA=="}},
     {"zt0/1": {**HOME, "local.conf": "eA=="}},
+    {"zt0/1": {**HOME, "controller.d/network/../../x.json": "eA=="}},
+    {"zt0/1": {**HOME, "controller.d/network/00000000a1000001/member/../../../../x.json": "eA=="}},
+    {"zt0/1": {**HOME, "controller.d/network/00000000a1000001/00000000b1.json": "eA=="}},
+    {"zt0/1": {**HOME, "controller.d/network/00000000a1000001.json\n": "eA=="}},
+    {"zt0/1": {**HOME, "controller.d/trace/00000000a1000001.json": "eA=="}},
+    {"zt0/1": {**HOME, "/controller.d/network/00000000a1000001.json": "eA=="}},
     {"zt0/1": {**HOME, "planet": "?"}},
     {"zt0/../../etc/1": HOME},
     {"../zt0/1": HOME},
@@ -189,7 +195,7 @@ def test_an_archive_has_what_no_commit_makes_again(root: Path, typed: Callable[[
 
 def test_what_is_told_has_no_secret(root: Path, typed: Callable[[str], None]) -> None:
     data = archives.write_archive(str(root.parent / "a"), "zt0", None)
-    assert data["identities"] == [{"bundle": "zt0", "instance": k, "node": f"00000000a{k}"} for k in (1, 2)]
+    assert data["identities"] == [{"bundle": "zt0", "instance": k, "node": f"00000000a{k}", "controls": []} for k in (1, 2)]
     text = archives.archive_text(data) + json.dumps(data)
     assert "cdcd" not in text and PASSPHRASE not in text
 
@@ -284,6 +290,109 @@ def test_an_empty_router_gets_the_same_nodes(root: Path, typed: Callable[[str], 
     assert all(stat.S_IMODE(p.stat().st_mode) == (0o700 if p.is_dir() else 0o600) for h in homes for p in (h, *h.rglob("*")))
     typed(PASSPHRASE)
     assert "zt0/1 was already node 00000000a1" in "\n".join(restore(path))
+
+
+# -- a router that is the controller of a network
+
+NETWORK, OTHERS, MORE = "00000000a1000001", "00000000b1000002", "00000000a1000003"
+OF_IT = {NETWORK: "network", f"{NETWORK}/member/00000000b1": "member", OTHERS: "of a node that it was once"}
+
+
+def state(root: Path) -> dict[str, str]:
+    """What zt0/1 has as a controller."""
+    top = root / "zt0/1/controller.d/network"
+    return {str(p.relative_to(top).with_suffix("")): json.loads(p.read_text()) for p in sorted(top.rglob("*.json"))}
+
+
+def controls(root: Path, files: dict[str, str]) -> None:
+    for name, content in files.items():
+        path = root / "zt0/1/controller.d/network" / f"{name}.json"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps(content))
+
+
+def test_a_controller_comes_back_with_its_networks_and_members(root: Path, typed: Callable[[str], None]) -> None:
+    controls(root, OF_IT)
+    (root / "zt0/1/controller.d/trace").mkdir()
+    (root / "zt0/1/controller.d/trace/00000000b1.json").write_text("{}")
+    path = root.parent / "archive"
+    data = archives.write_archive(str(path), None, None)
+    assert data["identities"][0]["controls"] == [NETWORK]
+    assert f"zt0/1 is node 00000000a1, the controller of {NETWORK}.\nzt0/2 is node 00000000a2.\n" in archives.archive_text(data)
+    empty(root)
+    typed(PASSPHRASE)
+    said = restore(path)
+    assert state(root) == OF_IT
+    places = [root / "zt0/1/controller.d", *(root / "zt0/1/controller.d").rglob("*")]
+    assert all(stat.S_IMODE(p.stat().st_mode) == (0o700 if p.is_dir() else 0o600) for p in places)
+    assert [line for line in said if "controller" in line] == [
+        f"zt0/1 is the controller of {NETWORK} again, with the members of that time."
+    ]
+
+
+def test_a_network_is_there_only_with_its_members_and_a_node_with_its_networks(
+    root: Path, typed: Callable[[str], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Power that goes between two of them must not leave what looks whole."""
+    controls(root, OF_IT)
+    path = made(root, typed)
+    empty(root)
+    order: list[str] = []
+    monkeypatch.setattr(archives, "renew", lambda _seen, work: work())
+    as_ever = os.replace
+    monkeypatch.setattr(os, "replace", lambda a, b: order.append(str(Path(b).name)) or as_ever(a, b))
+    restore(path, "zt0")
+    order = [name for name in order if name != "identity.public"]
+    assert order == ["00000000b1.json", f"{NETWORK}.json", f"{OTHERS}.json", "identity.secret", "identity.secret"]
+
+
+def test_a_controller_whose_identity_is_there_already_gets_what_it_lacks(
+    root: Path, typed: Callable[[str], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As where the configuration has the identity, and was loaded first; what is there may be newer."""
+    plan = replace(PLAN, instances=tuple(replace(i, identity=secret(1)[:141] if i.number == 1 else "") for i in PLAN.instances))
+    monkeypatch.setattr(archives, "published_plans", lambda: [plan])
+    monkeypatch.setattr(archives, "renew", lambda _seen, work: work())
+    stopped: list[tuple[str, int]] = []
+    monkeypatch.setattr(archives, "_stop", lambda _plans, due: stopped.extend(due))
+    controls(root, {**OF_IT, MORE: "then", f"{MORE}/member/00000000b1": "then"})
+    path, home = made(root, typed, "zt0"), root / "zt0/1"
+    for name in (NETWORK, OTHERS):
+        (home / f"controller.d/network/{name}.json").unlink()
+    controls(root, {MORE: "now"})
+    (home / f"controller.d/network/{MORE}/member/00000000b1.json").unlink()
+    (home / "identity.before").write_text(secret(8))
+    (home / "networks.d/8056c2e21c000001.conf").write_text("now")
+    said = restore(path, "zt0")
+    assert state(root) == {**OF_IT, MORE: "now"} and stopped == [("zt0", 1)]
+    assert (home / "identity.before").read_text() == secret(8) and (home / "networks.d/8056c2e21c000001.conf").read_text() == "now"
+    assert [line for line in said if "controller" in line] == [
+        f"zt0/1 is the controller of {NETWORK} again, with the members of that time.",
+        f"zt0/1 is the controller of {MORE} already and keeps its members; what the archive has of it is not used.",
+        "zt0 runs ztnode, which has no controller; set its engine to auto, so that it runs zerotier-one.",
+    ]
+    typed(PASSPHRASE)
+    stopped.clear()
+    restore(path, "zt0")
+    assert stopped == []
+
+
+def test_a_file_that_the_controller_is_writing_is_read_again(
+    root: Path, typed: Callable[[str], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """zerotier-one writes in place. One that stays broken, as after a power cut, does not keep the identities out."""
+    controls(root, OF_IT)
+    file = root / f"zt0/1/controller.d/network/{NETWORK}.json"
+    file.write_text('{"id": "000')
+    pauses: list[float] = []
+    monkeypatch.setattr(archives.time, "sleep", lambda pause: pauses.append(pause) or file.write_text('"whole"'))
+    found = unpack(unseal(made(root, typed, "zt0").read_bytes(), PASSPHRASE.encode()))
+    assert found.homes["zt0", 1][f"controller.d/network/{NETWORK}.json"] == b'"whole"' and len(pauses) == 1
+    file.write_text('{"id": "000')
+    monkeypatch.setattr(archives.time, "sleep", pauses.append)
+    (root.parent / "archivezt0").unlink()
+    found = unpack(unseal(made(root, typed, "zt0").read_bytes(), PASSPHRASE.encode()))
+    assert found.homes["zt0", 1][f"controller.d/network/{NETWORK}.json"] == b'{"id": "000' and len(pauses) < 10
 
 
 def test_one_bundle_of_several(root: Path, typed: Callable[[str], None]) -> None:

@@ -433,6 +433,19 @@ def test_a_remote_that_only_a_routing_protocol_leads_to_is_warned_of() -> None:
         ("multicore-options enabled",
          "multicore-options enabled: an instance is pinned to a single CPU, which its threads share; set cpu affinity none"),
         ("multicore-options enabled\ncpu affinity none", None),
+        ("multicore-options enabled\ncpu affinity none\ninstance 2 cpu 1\ninstance 3 cpu 2-3",
+         "multicore-options enabled: an instance is pinned to a single CPU, which its threads share; set cpu affinity none"),
+        ("instances 1\nmulticore-options enabled\nmulticore-options cpu-pinning\ncpu affinity none", None),
+        ("instances 2\nenable-port-mapping",
+         "enable-port-mapping: 2 instances ask the NAT for ports, which some routers confuse; endpoints and forwarded ports are safer"),
+        ("instances 5\ntransit prefix 10.14.0.0/27", "instances: 5 instances share 4 CPUs"),
+        ("instances 5\ntransit prefix 10.14.0.0/27\ncpu affinity none", None),
+        ("instance 4 weight 3", None),
+        ("instance 9 weight 3\ninstance 5 weight 3\n", "instance 5: it has no effect, because there are fewer instances"),
+        (f"controller type ztnet\ncontroller api-key {'k' * 20}\ncontroller url https://ztnet.example.org",
+         "controller: its members are named but not authorized; set controller authorize"),
+        ("controller-free\nremote R9 disable\nremote R9 site 3\nremote R2 instance 1 endpoint 198.51.100.2:9993",
+         "remote R2: no identity for instance 1-4 yet, so there is no path; 'show zerotier zt0 identity' on R2 prints it"),
         ("network-config 192.0.2.0/24 trusted-path 7",
          "network-config 192.0.2.0/24 trusted-path 7: traffic over this network is neither encrypted nor authenticated"),
         ("encrypted-hello", "encrypted-hello: zerotier-one 1.14.1 ignores it; it needs 1.16.0 or newer"),
@@ -441,6 +454,8 @@ def test_a_remote_that_only_a_routing_protocol_leads_to_is_warned_of() -> None:
 def test_a_setting_that_works_against_the_rest_is_warned_of(lines: str, warning: str | None) -> None:
     parsed = parse_bundle("zt0", configured(EXAMPLE + lines)["zt0"])
     assert warnings(parsed, replace(BOX, zerotier_one=(1, 14, 1))) == ([f"{P} {warning}"] if warning else [])
+    if "encrypted-hello" in lines:
+        assert warnings(parsed, replace(BOX, zerotier_one=(1, 16, 0))) == [] == warnings(parsed, BOX)
 
 
 def test_an_uplink_may_come_later_than_the_configuration() -> None:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import errno
 import re
 from pathlib import Path
 
 import pytest
-from tests.configuration import EXAMPLE, bundle
+from tests.configuration import EXAMPLE, bundle, configured
 from tests.unit.op_box import box
-from zerotier_multi import engine_choice
+from zerotier_multi import commit, engine_choice, facts, names
 from zerotier_multi.cpu import Cpu
+from zerotier_multi.box_checks import BoxFacts, warnings
 from zerotier_multi.engine_choice import Choice, choose_engine, engine_problems
 from zerotier_multi.op import data, text
 from zerotier_multi.planner import make_plan
@@ -78,6 +80,79 @@ REFUSED = [
 def test_one_sentence_where_no_engine_fits(config: str, engines: dict, sentence: str) -> None:
     assert choose_engine(bundle(config), engines, OWN) is None
     assert [str(problem) for problem in engine_problems(bundle(config), engines, OWN)] == [sentence]
+
+
+# An instance that is the controller of other networks; its own bundle needs nothing of it.
+OTHERS = {**OWN, "aaaaaaaaa2": "zt0/2", "aaaaaaaaa2000001": "zt0/2", "aaaaaaaaa2000002": "zt0/2", "aaaaaaaaa3000001": "zt0/3"}
+ENDS = (
+    f"{P} engine {{engine}}: zt0/2 is the controller of aaaaaaaaa2000001, aaaaaaaaa2000002, and ztnode has none, so nobody answers "
+    f"the members any more; {{remedy}}, or remove {names.HOME_ROOT}/zt0/2/controller.d if nobody needs it"
+)
+CONTROLS = [
+    ("both installed", "", BOTH,
+     Choice("/sbin/zerotier-one", "auto: zt0/2 is the controller of aaaaaaaaa2000001, aaaaaaaaa2000002"), None),
+    ("what the bundle needs comes first", "network 8056c2e21c000001 allow-managed", BOTH,
+     Choice("/sbin/zerotier-one", "auto: network 8056c2e21c000001 allow-managed needs it"), None),
+    ("ztnode alone keeps the link", "", OURS, Choice("/sbin/ztnode", "auto"), ("auto", "install zerotier-one 1.14 or later")),
+    ("configured ztnode", "engine ztnode", BOTH, Choice("/sbin/ztnode"), ("ztnode", "set engine auto")),
+    ("configured ztnode alone", "engine ztnode", OURS, Choice("/sbin/ztnode"),
+     ("ztnode", "install zerotier-one 1.14 or later and set engine auto")),
+    ("configured zerotier-one", "engine zerotier-one", BOTH, Choice("/sbin/zerotier-one"), None),
+    ("a bundle that nobody else reaches", "controller-free", BOTH, Choice("/sbin/ztnode", "auto"), None),
+    ("a disabled one", "engine ztnode\ndisable", BOTH, Choice("/sbin/ztnode"), None),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("line", "engines", "choice", "told"), [case[1:] for case in CONTROLS], ids=[case[0] for case in CONTROLS])
+def test_the_controller_of_others_goes_on(line: str, engines: dict, choice: Choice, told: tuple[str, str] | None) -> None:
+    """Moved to another network, the bundle would run ztnode, and the members that it serves would be without a controller."""
+    given = bundle(EXAMPLE + line)
+    assert choose_engine(given, engines, OTHERS) == choice
+    assert not list(engine_problems(given, engines, OTHERS))
+    found = warnings(given, BoxFacts(tuple(Cpu(n, n) for n in range(4)), engines, own_addresses=OTHERS))
+    assert [text for text in found if " engine " in text] == ([ENDS.format(engine=told[0], remedy=told[1])] if told else [])
+
+
+def test_a_commit_sees_the_controller(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(names, "HOME_ROOT", tmp_path / "config")
+    monkeypatch.setattr(names, "RUN_DIR", tmp_path / "run")
+    monkeypatch.setattr(facts.box, "find_engines", lambda: BOTH)
+    monkeypatch.setattr(facts.box, "has_tun", lambda: True)
+    monkeypatch.setattr(facts.box, "taken_ports", lambda _ports: {})
+    for module, name in ((facts, "device_addresses"), (commit, "device_addresses"), (facts, "_vrfs"), (facts, "_foreign_nexthops")):
+        monkeypatch.setattr(module, name, dict)
+    monkeypatch.setattr(facts.systemd, "running_ports", set)
+    monkeypatch.setattr(commit, "read_hosts", dict)
+    networks = names.HOME_ROOT / "zt0/2/controller.d/network"
+    networks.mkdir(parents=True)
+    (networks / "aaaaaaaaa2000001.json").write_text("{}")
+    (names.HOME_ROOT / "zt0/2/identity.secret").write_text(f"aaaaaaaaa2:0:{'ab' * 64}:{'cd' * 64}\n")
+    lines = configured("zt0 instances 2\nzt0 network-id 8056c2e21c000001\n")
+    found = commit.check("zt0", lines)
+    assert found.plan and found.plan.engine_reason == "auto: zt0/2 is the controller of aaaaaaaaa2000001"
+    assert not [text for text in found.warnings if " engine " in text]
+
+
+def test_the_networks_of_a_node_are_in_its_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those of a node that the home had before are nobody's any more."""
+    homes = {k: tmp_path / str(k) for k in (1, 2, 3)}
+    for k, home in homes.items():
+        home.mkdir()
+        (home / "identity.secret").write_text(f"aaaaaaaaa{k}:0:{'ab' * 64}:{'cd' * 64}")
+    networks = homes[2] / "controller.d/network"
+    (networks / "aaaaaaaaa2000001").mkdir(parents=True)
+    for name in ("aaaaaaaaa2000001.json", "bbbbbbbbb2000001.json", "aaaaaaaaa2.json", ".aaaaaaaaa2000003.json.77"):
+        (networks / name).write_text("{}")
+    (homes[3] / "controller.d").write_text("no directory")
+    assert facts._own_addresses(bundle(EXAMPLE), homes) == {
+        "aaaaaaaaa1": "zt0/1", "aaaaaaaaa2": "zt0/2", "aaaaaaaaa2000001": "zt0/2", "aaaaaaaaa3": "zt0/3"
+    }  # fmt: skip
+
+    def damaged(*_given: object) -> list[str]:
+        raise OSError(errno.EIO, "Input/output error")
+
+    monkeypatch.setattr(facts, "controlled", damaged)
+    assert facts._own_addresses(bundle(EXAMPLE), homes) == {f"aaaaaaaaa{k}": f"zt0/{k}" for k in homes}
 
 
 def test_the_limits_are_those_of_the_program() -> None:

@@ -109,6 +109,13 @@ def test_what_is_excluded_takes_no_underlay_away() -> None:
     assert set(plan.blacklist) == {"10.14.0.0/28", "10.0.55.0/31", "10.0.55.3/32"}
 
 
+def test_what_a_remote_that_is_off_has_may_be_the_underlay() -> None:
+    for off in ("", "remote R9 disable\n"):
+        lines = f"remote R9 site 3\nremote R9 prefix 198.51.100.9/32\n{off}transit subnet-length 29\nremote R2 site 2\n"
+        plan = make_plan(bundle(EXAMPLE.replace("/28", "/26") + lines), (Cpu(0, 0),), "/usr/sbin/ztnode")
+        assert ("198.51.100.9/32" in plan.blacklist) is not bool(off)
+
+
 def test_a_planet_is_ourselves_alone() -> None:
     data = make_planet(NETWORK, A)
     kind, _world, _time = struct.unpack_from(">BQQ", data)

@@ -220,7 +220,7 @@ def test_a_commit_tells_what_an_invite_brings_that_was_not_there(homes: Path, mo
 def test_a_boot_takes_invites_without_a_word(homes: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """No plan is published yet, and nobody has pasted anything."""
     monkeypatch.setattr(systemd, "is_booting", lambda: True)
-    change = commit.check("zt0", configured(BASE + f"remote R2 invite {encode(invite())}"))
+    change = commit.check("zt0", configured(BASE + f"instances 2\nremote R2 invite {encode(invite())}"))
     assert change.plan and len(change.plan.routes) == 1 and change.warnings == ()
 
 

@@ -57,7 +57,7 @@ class Box:
 @pytest.fixture
 def box(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Box]:
     made = Box()
-    homes = tuple(replace(i, home=str(tmp_path / str(i.number))) for i in PLAN.instances)
+    homes = tuple(replace(i, home=str(tmp_path / str(i.number)), engine="/bin/true") for i in PLAN.instances)
     plan = replace(PLAN, instances=homes)
     monkeypatch.setattr(names, "RUN_DIR", tmp_path / "run")
     names.RUN_DIR.mkdir()
@@ -198,6 +198,22 @@ def test_identities_stay_without_a_yes(box: Box, monkeypatch: pytest.MonkeyPatch
     actions.reset_identity("zt0", None, False, said.append)
     assert box.done == [] and said[-1] == "Nothing was changed."
     assert "zt0/1 loses its identity, node 00000000a1, for good." in said
+
+
+def test_a_reset_says_which_networks_end_with_the_node(box: Box, monkeypatch: pytest.MonkeyPatch) -> None:
+    networks = Path(actions.enabled_plan_of("zt0").instances[1].home) / "controller.d/network"
+    networks.mkdir(parents=True)
+    for network in ("00000000a2000001", "00000000a2000002", "00000000c2000001"):
+        (networks / f"{network}.json").write_text("{}")
+    monkeypatch.setattr("builtins.input", lambda _question: "n")
+    said: list[str] = []
+    actions.reset_identity("zt0", None, False, said.append)
+    assert said[1:4] == [
+        "zt0/2 loses its identity, node 00000000a2, for good.",
+        "It is the controller of 00000000a2000001, 00000000a2000002, and such a network ends with its node: "
+        "all its members need another network.",
+        "zt0/3 loses its identity, node 00000000a3, for good.",
+    ]
 
 
 def test_an_identity_is_deleted_after_a_yes_and_made_anew(box: Box, monkeypatch: pytest.MonkeyPatch) -> None:

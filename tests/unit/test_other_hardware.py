@@ -1,12 +1,15 @@
-"""A configuration for other hardware: refused where somebody types it, carried out at boot as far as it goes."""
+"""A configuration for other hardware, or a damaged disk: refused where somebody types it, carried out at boot as far as it goes."""
 
 from __future__ import annotations
 
 import os
+import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from tests.configuration import EXAMPLE, bundle, configured
+from tests.unit.test_configured_identity import secret
 from zerotier_multi import box, commit, facts, names, systemd
 from zerotier_multi.box_checks import BoxFacts, check_on_box, on_these_cpus, tolerable
 from zerotier_multi.cpu import Cpu
@@ -48,6 +51,7 @@ def router(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> pytest.MonkeyPatc
     monkeypatch.setattr(box, "has_tun", lambda: True)
     monkeypatch.setattr(box, "taken_ports", lambda _ports: {})
     monkeypatch.setattr(systemd, "running_ports", set)
+    monkeypatch.setattr(facts, "address_is_valid", lambda *_given: True)
     for module, name in ((facts, "_vrfs"), (facts, "_foreign_nexthops"), (commit, "device_addresses")):
         monkeypatch.setattr(module, name, dict)
     monkeypatch.setattr(facts, "device_addresses", lambda: {"eth0": ("203.0.113.1",), "eth1": ("203.0.113.9",)})
@@ -83,6 +87,176 @@ def test_a_boot_says_what_does_not_fit_and_goes_on(router: pytest.MonkeyPatch) -
         assert change.warnings[:3] == FAULTS
         assert change.plan and change.plan.vrf == "red" and len(change.plan.instances) == 2
         assert {cpu for instance in change.plan.instances for cpu in instance.cpus} <= {0, 1, 2, 3}
+
+
+# -- homes on a damaged disk
+
+NUMBERS = (1, 2, 3)
+HOMES = "zt0 instances 3\nzt0 network-id 8056c2e21c000001\n"
+FREE = "".join(f"zt0 {line}\n" for line in EXAMPLE.splitlines()) + (
+    f"zt0 instances 3\nzt0 controller-free\nzt0 remote R2 instance 1 identity {secret(7)[:141]}\n"
+    f"zt0 remote R2 instance 2 identity {secret(8)[:141]}\n"
+)
+
+
+class Box:
+    """A router of which nothing but the disk is real."""
+
+    def __init__(self, patch: pytest.MonkeyPatch, disk: Path) -> None:
+        self.booting, self.started, self._disk = False, list[str](), disk
+        patch.setattr(names, "UNIT_DROPIN_ROOT", disk.parent / "system")
+        patch.setattr(systemd, "systemctl", self._systemctl)
+        patch.setattr(commit, "ask", lambda _request: {})
+        patch.setattr(commit, "_await_devices", lambda _instances: None)
+        patch.setattr(commit, "generate_identities", self._identify)
+        self.new: list[str] = []
+
+    def _systemctl(self, verb: str, *words: str, **_options: bool) -> str:
+        if verb == "start" and names.PATHD_UNIT not in words:
+            self.started += words
+        return ("starting" if self.booting else "running") if verb == "is-system-running" else ""
+
+    def _identify(self, _engine: str, homes: list[Path]) -> None:
+        for home in homes:
+            self.new.append(home.name)
+            identify(int(home.name))
+
+    def commit(self, lines: str) -> tuple[str, ...]:
+        """Its warnings."""
+        self.started, self.new = [], []
+        change = commit.check("zt0", configured(lines))
+        commit.generate(change)
+        commit.apply(change)
+        return change.warnings
+
+    def boot(self, lines: str) -> tuple[str, ...]:
+        """With nothing in /run."""
+        names.plan_file("zt0").unlink(missing_ok=True)
+        self.booting = True
+        try:
+            return self.commit(lines)
+        finally:
+            self.booting = False
+
+    def mount(self, options: str) -> None:
+        subprocess.run(["mount", "-o", f"remount,{options}", str(self._disk)], check=True)
+
+
+def identify(number: int) -> None:
+    file = names.home("zt0", number) / "identity.secret"
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(secret(number))
+    file.chmod(0o600)
+
+
+@pytest.fixture
+def disk(router: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Box]:
+    """Its homes have a file system of their own, and identities."""
+    place = tmp_path / "config"
+    place.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "none", str(place)], check=True)
+    for number in NUMBERS:
+        identify(number)
+    try:
+        yield Box(router, place)
+    finally:
+        subprocess.run(["umount", str(place)], check=True)
+
+
+def home_problems(lines: str) -> list[str]:
+    """What a commit is refused for."""
+    with pytest.raises(ConfigProblems) as refused:
+        commit.check("zt0", configured(lines))
+    return str(refused.value).splitlines()
+
+
+@pytest.mark.parametrize("lines", [HOMES, FREE], ids=["controller", "controller-free"])
+def test_a_read_only_disk_stops_no_instance_at_boot(disk: Box, lines: str) -> None:
+    """Everything that it starts with stands there already."""
+    disk.commit(lines)
+    for number in NUMBERS:  # as the engine makes it
+        (names.home("zt0", number) / "authtoken.secret").touch(0o600)
+    gone = subprocess.Popen(["true"])
+    gone.wait()
+    (names.home("zt0", 1) / f".local.conf.{gone.pid}").touch()
+    disk.mount("ro")
+    faults = tuple(
+        f"{P} instance {k}: home {names.home('zt0', k)} is not writable (Read-only file system); "
+        f"repair the file system of {names.home('zt0', k)}"
+        for k in NUMBERS
+    )
+    assert tuple(home_problems(lines)) == faults
+    assert disk.boot(lines)[:3] == faults and not disk.new
+    assert disk.started == [names.unit_name("zt0", k) for k in NUMBERS]
+    with pytest.raises(commit.CommitError, match=r"cannot be written \(Read-only file system\); free space or repair"):
+        disk.boot(f"{lines}zt0 primary port 12000\n")
+
+
+def test_an_instance_that_cannot_be_given_an_identity_is_off_at_boot(disk: Box) -> None:
+    disk.commit(HOMES)
+    (names.home("zt0", 2) / "identity.secret").unlink()
+    disk.mount("ro")
+    assert len(home_problems(HOMES)) == 3
+    told = disk.boot(HOMES)
+    assert sum("is not writable (Read-only file system)" in text for text in told) == 3
+    assert disk.started == [names.unit_name("zt0", k) for k in (1, 3)]
+
+
+def test_a_damaged_identity_takes_its_own_instance_out_at_boot(disk: Box) -> None:
+    disk.commit(FREE)
+    damaged = names.home("zt0", 2) / "identity.secret"
+    os.truncate(damaged, 7)
+    fault = (
+        f"{P} instance 2: identity {damaged} is corrupt and was not changed; restore it from a backup, or move it aside to get a "
+        f"new identity: mv {damaged} {damaged}.bad"
+    )
+    assert home_problems(FREE) == [fault]
+    told = disk.boot(FREE)
+    assert told[:2] == (
+        fault,
+        f"{P} runs without instance 2; when its home is repaired, reboot, or commit a change of zt0, such as its description",
+    )
+    assert disk.started == [names.unit_name("zt0", k) for k in (1, 3)] and not disk.new
+    assert damaged.read_text() == secret(2)[:7]
+    assert home_problems(f"{FREE}zt0 description x\n") == [fault]
+    identify(2)
+    disk.commit(f"{FREE}zt0 description x\n")
+    assert names.unit_name("zt0", 2) in disk.started
+
+
+def test_a_bundle_without_a_sound_identity_is_refused_at_boot_too(disk: Box) -> None:
+    disk.commit(HOMES)
+    for number in NUMBERS:
+        os.truncate(names.home("zt0", number) / "identity.secret", 0)
+    with pytest.raises(ConfigProblems) as refused:
+        disk.boot(HOMES)
+    assert str(refused.value).count("is corrupt and was not changed") == 3
+    assert not disk.started and not names.plan_file("zt0").exists()
+
+
+def test_it_is_said_that_remotes_do_not_know_a_new_identity(disk: Box) -> None:
+    """The configuration was restored, and the homes were not; a new bundle that knows its remote has lost nothing."""
+
+    def lose(*numbers: int) -> None:
+        for number in numbers:
+            (names.home("zt0", number) / "identity.secret").unlink()
+
+    def said(told: tuple[str, ...]) -> list[str]:
+        return [text for text in told if "new identity" in text]
+
+    lost = (
+        f"{P} instance {{}} gets a new identity, which no remote knows; bring the earlier one back with 'import zerotier archive', or set "
+        "the line of 'show zerotier zt0 invite' on R2"
+    )
+    lose(*NUMBERS)
+    assert not said(disk.commit(FREE)) and disk.new == ["1", "2", "3"]
+    assert not said(disk.boot(FREE))
+    lose(1, 3)
+    assert said(disk.commit(f"{FREE}zt0 description x\n")) == [lost.format(1)], "nobody knows the one of instance 3"
+    lose(*NUMBERS)
+    assert said(disk.boot(FREE)) == [lost.format("1-2")] and disk.new == ["1", "2", "3"]
+    lose(1)
+    assert not said(disk.boot(f"{FREE}zt0 instance 1 identity secret {secret(1)}\n"))
 
 
 def test_cpus_are_those_of_services_and_not_of_who_commits(tmp_path: Path) -> None:

@@ -55,7 +55,7 @@ def read_home(path: Path) -> Process:
             worlds.append(f"planet {base64.b64encode(planet).decode()}")
         except ValueError as error:
             remarks.append(f"{path}/planet is not taken over, because it is no planet ({error})")
-    own = _controlled(path)
+    own = controlled(path)
     if own:
         remarks.append(
             f"{path} has the controller of {', '.join(own)}, and no instance here is one: leave that zerotier-one running with its "
@@ -77,9 +77,10 @@ def _allowed(network: str, text: str) -> Iterable[str]:
             yield f"{key} of {network} is not taken over; if its controller is to do that again, set network {network} {word}"
 
 
-def _controlled(path: Path) -> list[str]:
-    """The networks whose controller has this home."""
-    return [file.stem for file in _listed(path / "controller.d" / "network") if _CONTROLLED.fullmatch(file.name)]
+def controlled(path: Path, node: str = "") -> list[str]:
+    """The networks whose controller has this home; those that ``node`` answers for have its address in front."""
+    found = (file.name for file in _listed(path / "controller.d" / "network") if _CONTROLLED.fullmatch(file.name))
+    return [name.removesuffix(".json") for name in found if name.startswith(node)]
 
 
 def _moon(file: Path) -> str | None:

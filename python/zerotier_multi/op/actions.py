@@ -21,6 +21,7 @@ from zerotier_multi.engine import IdentityError, generate_identity
 from zerotier_multi.engine_choice import RECENT, ZTNODE
 from zerotier_multi.files import is_running, sync
 from zerotier_multi.homes import keep_secrets, own_identity
+from zerotier_multi.importing.home import controlled
 from zerotier_multi.op.data import SCHEMA
 from zerotier_multi.op.errors import Unavailable
 from zerotier_multi.op.gather import ask_instance, enabled_plan_of, instance_of, require_root, silence_of_pathd
@@ -51,13 +52,19 @@ def restart(bundle: str, number: str | None, say: Say = _tell) -> None:
     """Restart all instances of a bundle, or one; each is back before the next one goes.
 
     A commit goes between two of them, never while one is away: it could take down the others at that moment. Raises
-    :class:`Unavailable` when one does not come back, or a commit has changed the bundle; those after it are left as they are.
+    :class:`Unavailable` when one does not come back or its program is gone, or a commit has changed the bundle; those after it are
+    left as they are.
     """
     require_root()
     plan = enabled_plan_of(bundle)
 
     def restart_one(instance: InstancePlan) -> None:
         name = f"{bundle}/{instance.number}"
+        if not os.access(instance.engine, os.X_OK):
+            raise Unavailable(
+                f"{name} was not restarted, because it could not start again: {instance.engine} is not installed; "
+                f"install the package {Path(instance.engine).name}"
+            )
         try:
             say(restart_notice(name, instance.number, paths_up(bundle)))
             drain([instance])
@@ -159,6 +166,11 @@ def reset_identity(bundle: str, number: str | None, no_prompt: bool, say: Say = 
         )
     for instance, node in having:
         say(f"{bundle}/{instance.number} loses its identity, node {node}, for good.")
+        if networks := controlled(Path(instance.home), node):
+            say(
+                f"It is the controller of {', '.join(networks)}, and such a network ends with its node: "
+                "all its members need another network."
+            )
     say(
         f"The other routers need the new lines of: show zerotier {bundle} identity\n"
         f"Until they have these lines, these instances carry no traffic."

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import datetime
 import getpass
+import json
 import os
 import pwd
 import socket
 import stat
 import sys
-from collections.abc import Callable, Collection, Mapping, Sequence
+import time
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import ExitStack, suppress
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any
 
 from zerotier_multi import names, systemd
@@ -22,18 +24,24 @@ from zerotier_multi.archive import (
     ArchiveProblem,
     Home,
     Homes,
+    completes,
+    controlled_by,
     foreign,
     is_archived,
+    networks,
     pack,
     public_part,
     seal,
     unpack,
     unseal,
 )
+from zerotier_multi.bundle import AUTO
 from zerotier_multi.commit import CommitError, NotNow, renew
 from zerotier_multi.configured_identity import coming_identity
+from zerotier_multi.engine_choice import ZEROTIER_ONE, ZTNODE
 from zerotier_multi.files import aside, clear_unfinished, sync, write_atomic
 from zerotier_multi.homes import BEFORE, configured_files, make_home, own_identity
+from zerotier_multi.importing.home import controlled
 from zerotier_multi.op.actions import ends_in_order
 from zerotier_multi.op.data import SCHEMA
 from zerotier_multi.op.errors import NotConfigured, Unavailable, WrongValue
@@ -47,6 +55,7 @@ from zerotier_multi.values import shown
 
 _MADE_AGAIN = {"planet": is_our_planet, "moons.d": is_our_moon, "networks.d": is_our_network_config}
 _PASSPHRASE_LIMIT = 1024  # characters
+_AGAIN, _PAUSE = 5, 0.05  # looks at a file that is being written, and the seconds between them
 
 Say = Callable[[str], None]
 
@@ -92,7 +101,10 @@ _MEMORY = "128 MiB of free memory are needed to make the key out of the passphra
 
 def archive_text(data: Mapping[str, Any]) -> str:
     """What was written, for a person."""
-    lines = [f"{i['bundle']}/{i['instance']} is node {i['node']}." for i in data["identities"]]
+    lines = []
+    for i in data["identities"]:
+        controller = f", the controller of {', '.join(i['controls'])}" if i["controls"] else ""
+        lines.append(f"{i['bundle']}/{i['instance']} is node {i['node']}{controller}.")
     return "\n".join(
         [
             *lines,
@@ -103,7 +115,10 @@ def archive_text(data: Mapping[str, Any]) -> str:
 
 
 def _identities(archive: Archive) -> list[dict[str, Any]]:
-    return [{"bundle": b, "instance": n, "node": archive.node((b, n))} for b, n in sorted(archive.homes)]
+    return [
+        {"bundle": b, "instance": n, "node": archive.node((b, n)), "controls": archive.controls((b, n))}
+        for b, n in sorted(archive.homes)
+    ]
 
 
 def _path(path: str) -> Path:
@@ -134,7 +149,7 @@ def _read_home(home: Path) -> Home:
             return {}
         configured = configured_files(home)
         paths = [p for p in sorted(home.rglob("*")) if is_archived(str(p.relative_to(home))) and p.is_file() and not p.is_symlink()]
-        contents = {str(p.relative_to(home)): p.read_bytes() for p in paths}
+        contents = {str(p.relative_to(home)): _content(p) for p in paths}
     except ValueError:
         raise Unavailable(
             f"the identity in {home} is corrupt, so it cannot be archived; restore it from a backup, or move {home} away"
@@ -142,6 +157,19 @@ def _read_home(home: Path) -> Home:
     except OSError as error:
         raise Unavailable(f"{error.filename} cannot be read ({error.strerror}), so nothing was archived") from None
     return {name: content for name, content in contents.items() if not _is_made_again(name, content, configured)}
+
+
+def _content(path: Path) -> bytes:
+    """What is in a file; zerotier-one writes those of its controller in place, so one that is not whole is read again."""
+    for _ in range(_AGAIN):
+        content = path.read_bytes()
+        try:
+            if path.suffix == ".json":
+                json.loads(content)
+            break
+        except (ValueError, RecursionError):
+            time.sleep(_PAUSE)
+    return content
 
 
 def _is_made_again(name: str, content: bytes, configured: Collection[str]) -> bool:
@@ -243,7 +271,7 @@ def read_archive(path: str, bundle: str | None, passphrase_file: str | None, rep
         has = ", ".join(sorted({b for b, _n in archive.homes})) or "nothing"
         raise WrongValue(f"{source} has no identity of {shown(bundle or 'any bundle')}; it has: {has}")
     plans = {plan.bundle: plan for plan in published_plans()}
-    fixed = {(plan.bundle, i.number) for plan in plans.values() for i in plan.instances if i.identity}
+    fixed = _fixed(plans.values())
     nodes = {place: _node_now(place, place in fixed) for place in sorted(homes)}
     due = [place for place, node in nodes.items() if node != archive.identity(place)]
     others = [place for place in due if nodes[place] is not None]
@@ -258,17 +286,34 @@ def read_archive(path: str, bundle: str | None, passphrase_file: str | None, rep
             f"{bound[0][0]}/{bound[0][1]} has another identity from the configuration, so nothing was changed; delete "
             f"interfaces zerotier {bound[0][0]} instance {bound[0][1]} identity first"
         )
-    for name in sorted({b for b, _n in due}):
+    wanted = {place: files for place, home in homes.items() if (files := _wanted(place, home, place in due))}
+    for name in sorted({b for b, _n in wanted}):
         with suppress(NotConfigured):
             plan_of(name)  # one that cannot be used may be of instances that run
-    if due:
-        _put({place: homes[place] for place in due}, {place: nodes[place] for place in due}, plans)
+    if wanted:
+        _put(wanted, {place: nodes[place] for place in wanted}, plans)
     for name, number in sorted(homes):
         verb = "is" if (name, number) in due else "was already"
         say(f"{name}/{number} {verb} node {archive.node((name, number))}, from router {archive.router}, {archive.created}.")
+        for sentence in _of_controller(archive, (name, number), wanted.get((name, number), {}), plans.get(name)):
+            say(sentence)
     for name in sorted({b for b, _n in homes} - plans.keys()):
         say(f"{name} is not configured yet; its identities are used by its first commit.")
     say("A router that has the same identities must not run any more.")
+
+
+def _of_controller(archive: Archive, place: tuple[str, int], brought: Home, plan: Plan | None) -> Iterable[str]:
+    """What a person should know of the networks that a node of the archive is the controller of."""
+    name = f"{place[0]}/{place[1]}"
+    for network in archive.controls(place):
+        if network in networks(brought):
+            yield f"{name} is the controller of {network} again, with the members of that time."
+        else:
+            yield f"{name} is the controller of {network} already and keeps its members; what the archive has of it is not used."
+    engines = {PurePath(i.engine).name for i in plan.instances} if plan and not plan.controller_free else set()
+    if plan and ZTNODE in engines and archive.controls(place):
+        change = "commit a change of it, such as its description" if plan.engine_reason else f"set its engine to {AUTO}"
+        yield f"{plan.bundle} runs {ZTNODE}, which has no controller; {change}, so that it runs {ZEROTIER_ONE}."
 
 
 def _read(path: Path) -> bytes:
@@ -302,6 +347,17 @@ def _node_now(place: tuple[str, int], fixed: bool = False) -> object:
         return "unreadable"
 
 
+def _wanted(place: tuple[str, int], home: Home, due: bool) -> Home:
+    """What of an archived home comes: nothing of networks that the controller here has, and all else with the identity."""
+    here = controlled(names.home(*place))
+    return {name: content for name, content in home.items() if controlled_by(name) not in here and (due or controlled_by(name))}
+
+
+def _fixed(plans: Iterable[Plan]) -> set[tuple[str, int]]:
+    """Instances whose identity the configuration has."""
+    return {(plan.bundle, i.number) for plan in plans for i in plan.instances if i.identity}
+
+
 def _put(homes: Homes, nodes: Mapping[tuple[str, int], object], plans: Mapping[str, Plan]) -> None:
     """Write all files aside, then stop what uses them, give them their names, and start it again.
 
@@ -309,6 +365,7 @@ def _put(homes: Homes, nodes: Mapping[tuple[str, int], object], plans: Mapping[s
     """
     seen = {bundle: plans.get(bundle) for bundle, _number in homes}
     known = [plan for plan in seen.values() if plan]
+    fixed = _fixed(known)
     with ends_in_order(), ExitStack() as staged:
         try:
             ready = [pair for place, files in homes.items() for pair in _stage(names.home(*place), files, staged)]
@@ -316,17 +373,19 @@ def _put(homes: Homes, nodes: Mapping[tuple[str, int], object], plans: Mapping[s
             raise Unavailable(f"{error.filename} cannot be written ({error.strerror}), so nothing was changed") from None
 
         def replace() -> None:
-            if changed := [place for place, node in nodes.items() if _node_now(place) != node]:
+            if changed := [place for place, node in nodes.items() if _node_now(place, place in fixed) != node]:
                 raise NotNow.overtaken(f"{changed[0][0]}/{changed[0][1]}")
             _stop(known, list(homes))
             for temporary, path in ready:
                 os.replace(temporary, path)
             for place, files in homes.items():
                 home = names.home(*place)
-                public = public_part(files["identity.secret"])
-                write_atomic(home / "identity.public", str(public).encode(), 0o600)  # ztnode does not write it again
-                (home / BEFORE).unlink(missing_ok=True)  # of a bundle that is not configured; a commit would bring it back
-                sync(home)
+                if secret := files.get("identity.secret"):
+                    public = public_part(secret)
+                    write_atomic(home / "identity.public", str(public).encode(), 0o600)  # ztnode does not write it again
+                    (home / BEFORE).unlink(missing_ok=True)  # of a bundle that is not configured; a commit would bring it back
+                for directory in _directories(home, files):
+                    sync(directory)
 
         try:
             renew(seen, replace)
@@ -345,13 +404,20 @@ def _stop(plans: Sequence[Plan], due: Sequence[tuple[str, int]]) -> None:
             systemd.stop(*(i.unit for i in instances))
 
 
+def _directories(home: Path, files: Home) -> list[Path]:
+    """Where in a home files are, each directory after the one that it is in."""
+    return sorted({home / directory for name in files for directory in PurePath(name).parents})
+
+
 def _stage(home: Path, files: Home, staged: ExitStack) -> list[tuple[Path, Path]]:
-    """Write files beside those that they become; the identity comes last, a home that has it is complete."""
+    """Write files beside those that they become; what makes a home complete comes last, the identity after all."""
     make_home(home)
+    for directory in _directories(home, files):
+        directory.mkdir(exist_ok=True, mode=0o700)
+        clear_unfinished(directory)
     ready = []
-    for name in sorted(files, key=lambda name: (name == "identity.secret", name)):
+    for name in sorted(files, key=lambda name: (completes(name), name)):
         path = home / name
-        clear_unfinished(path.parent, path.name)
         temporary = aside(path)
         staged.callback(temporary.unlink, missing_ok=True)
         descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
