@@ -54,7 +54,6 @@ struct hint {
 struct known {
 	struct watch watch;
 	struct sockaddr_storage places[PLACES];
-	int64_t routed;    /* when its path was compared with the route to it */
 	unsigned int told; /* how many others have been kept, and given up again */
 };
 
@@ -189,19 +188,6 @@ static void search(void *object, const struct settings *settings, const struct c
 		if (!try_listed(settings, peer->address, &known->places[i])) hello(object, settings, -1, &known->places[i], now);
 }
 
-/* The core keeps a path that works, over whatever device it came to be: another uplink, while the better one was down. The
- * answer to one HELLO by the socket of the route's device makes it the path; by all of them the slowest would. */
-static void follow_route(struct contact *contact, const struct settings *settings, struct known *known,
-                         const struct core_path *path, int64_t now) {
-	if (now - known->routed < ROUTED_MS) return;
-	known->routed = now;
-	int64_t better = underlay_better(contact->underlay, path->socket, &path->address);
-	void *object = better ? peer_of(contact, known->watch.node) : NULL;
-	if (!object) return;
-	hello(object, settings, better, &path->address, now);
-	release(contact, object);
-}
-
 static void look_at(struct contact *contact, const struct settings *settings, const struct core_peer *peer,
                     struct known *known, bool hinted, int64_t now) {
 	const struct core_path *path = core_preferred(peer);
@@ -217,7 +203,6 @@ static void look_at(struct contact *contact, const struct settings *settings, co
 	/* Roots of a planet are many people's and looked for by the core; a moon is somebody's own choice, as an address is. */
 	bool ours = is_configured(settings, peer->address) ||
 	            (peer->role == CORE_ROLE_MOON && (known->told || known->places[0].ss_family));
-	if (path && ours && !seen.gone) follow_route(contact, settings, known, path, now);
 	int todo = recovery_look(&known->watch, &seen, ours, hinted, now);
 	contact->busy |= known->watch.asked != 0 || hinted;
 	void *object = todo ? peer_of(contact, peer->address) : NULL;

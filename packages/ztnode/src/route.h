@@ -12,8 +12,5 @@ int route_open(void);
  * one the kernel takes an IPv4 address for one of the device's own link, and asks there who has it. True where nobody
  * knows. */
 bool route_leads(int fd, unsigned int device, const struct sockaddr_storage *from, const struct sockaddr_storage *to);
-/* The device by which this router's route leads there, for a socket with this port at no address and no device; 0 where
- * none does or nobody knows. */
-unsigned int route_device(int fd, unsigned int port, const struct sockaddr_storage *to);
 
 #endif

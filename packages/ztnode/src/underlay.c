@@ -260,20 +260,6 @@ size_t underlay_ids(struct underlay *underlay, const struct sockaddr_storage *to
 	return count;
 }
 
-int64_t underlay_better(struct underlay *underlay, int64_t id, const struct sockaddr_storage *to) {
-	int routes = route_open();
-	unsigned int device = route_device(routes, underlay->port, to);
-	int64_t better = 0;
-	if (routes >= 0) close(routes);
-	pthread_rwlock_rdlock(&underlay->lock);
-	const struct binding *now = find(underlay, id);
-	for (size_t i = 0; now && now->index != device && i < underlay->count && !better; i++)
-		if (underlay->bindings[i].index == device && underlay->bindings[i].address.ss_family == to->ss_family)
-			better = underlay->bindings[i].id;
-	pthread_rwlock_unlock(&underlay->lock);
-	return better;
-}
-
 uint64_t underlay_refused(const struct underlay *underlay) {
 	return atomic_load_explicit(&underlay->refused, memory_order_relaxed);
 }

@@ -40,9 +40,6 @@ bool underlay_rebind(struct underlay *underlay, const struct settings *settings,
 size_t underlay_addresses(struct underlay *underlay, struct sockaddr_storage *addresses, size_t most);
 /* Whether a socket with this number is open. */
 bool underlay_has(struct underlay *underlay, int64_t id);
-/* The socket on the device by which this router's own route leads to an address, where the one with this number is on
- * another device; 0 otherwise. */
-int64_t underlay_better(struct underlay *underlay, int64_t id, const struct sockaddr_storage *to);
 /* How many messages of several packets the kernel has refused; their packets went one by one. */
 uint64_t underlay_refused(const struct underlay *underlay);
 
