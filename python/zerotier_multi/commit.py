@@ -133,6 +133,7 @@ def _checked(name: str, bundles: Mapping[str, Mapping[str, Any]], layer4: Iterab
     choice = choose_engine(bundle, facts.engines, facts.own_addresses) or Choice("")  # none: a disabled bundle
     offset = cpu_offset(bundle, known, topology)
     plan = make_plan(bundle, topology, choice.program, offset, choice.reason, facts.planet, tuple(facts.moons.values()))
+    plan = replace(plan, left_out=tuple(off))
     secrets = {i.number: own for i in plan.instances if (own := bundle.override(i.number).identity)}
     api_key = bundle.controller.api_key if bundle.controller and plan.controller else None
     published = {standing.bundle: standing for standing in published_plans()}

@@ -50,6 +50,11 @@ def network_status(networks: Iterable[Mapping[str, Any]] | None, network_id: str
     return None
 
 
+def is_failure(status: str | None) -> bool:
+    """Whether ZeroTier's word says by itself that an instance is no member: paths that are up do not contradict it."""
+    return status in _FAILURES
+
+
 def word(status: str | None, online: bool, paths: Sequence[bool]) -> NetworkState | None:
     """The word for an instance: ``status`` is ZeroTier's, ``paths`` says of each of its paths whether it is up.
 
@@ -158,8 +163,9 @@ def _sentence(alike: Sequence[Member]) -> str:
     remotes = _listed(first.unreached) or "a remote"
     return (
         f"{who} {'is' if one else 'are'} authorized on network {network} but {'has' if one else 'have'} no path to {remotes} "
-        f"yet: see that instance{'' if one else 's'} {_listed([str(m.instance) for m in alike])} of {remotes} "
-        f"run{'s' if one else ''} and {'is' if one else 'are'} authorized"
+        f"yet: see that {'it is' if one else 'they are'} still authorized, that instance{'' if one else 's'} "
+        f"{_listed([str(m.instance) for m in alike])} of {remotes} run{'s' if one else ''} and {'is' if one else 'are'} authorized, "
+        f"and that the rules of the network let ICMP pass between them"
     )
 
 

@@ -191,6 +191,7 @@ class Plan:
     without_identity: tuple[
         RemotePlan, ...
     ] = ()  # they have no path, group or route; a plan of an earlier version has no word on them
+    left_out: tuple[int, ...] = ()  # instances that a boot had to leave out, because their homes cannot be used
 
     @property
     def nowhere(self) -> dict[str, str]:

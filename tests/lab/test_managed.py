@@ -101,6 +101,27 @@ def test_a_controller_sets_what_it_may_and_its_members_are_authorized_from_here(
     assert addresses() == {"10.147.17.5", "10.147.17.6"}
 
 
+def test_a_further_network_that_puts_the_instance_out_is_told_and_authorizes_it_again(
+    router: Router, made: StockController
+) -> None:
+    second = f"{made.address}000002"
+    node = bundle(router)["instances"][0]["node"]
+
+    def told() -> list[str]:
+        """What the events about the second network say, the first first."""
+        fields = ["ZEROTIER_EVENT=network-state", f"ZEROTIER_NETWORK={second}"]
+        text = router.run(["journalctl", "-t", "zerotier-pathd", "-o", "json", "--no-pager", *fields], check=False).stdout
+        return [json.loads(line)["ZEROTIER_TO"] for line in text.splitlines()]
+
+    router.wait(lambda: told()[-1:] in ([], ["up"]), what="the events of the beginning")
+    before = len(told())
+    made.authorize(second, node, False)
+    router.wait(lambda: "unauthorized" in told()[before:], timeout=180, what="the event about the further network")
+    router.wait(lambda: made.member(second, node)["authorized"], timeout=60, what="a member that is authorized again")
+    router.wait(lambda: told()[-1] == "up", timeout=180, what="the event that it is a member again")
+    router.wait(lambda: bundle(router)["state"] == "up", what="a member of both networks")
+
+
 def test_each_word_is_in_the_api(router: Router, made: StockController) -> None:
     first, second = (f"{made.address}00000{n}" for n in (1, 2))
     changes = [f"{ZT} network {second} {word}" for word in WORDS]

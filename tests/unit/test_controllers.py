@@ -24,7 +24,7 @@ from zerotier_multi.controller import __main__ as program
 from zerotier_multi.controller import client as transport
 from zerotier_multi.controller.client import Client, ControllerError
 from zerotier_multi.controller.dialects import DIALECTS, Member, Request
-from zerotier_multi.controller.settings import KINDS, place
+from zerotier_multi.controller.settings import KINDS, place, warnings
 from zerotier_multi.controller.work import NO_LIST, WAITING
 from zerotier_multi.cpu import Cpu
 from zerotier_multi.errors import ConfigProblems
@@ -256,6 +256,30 @@ def test_a_users_program_on_the_port_of_this_router_gets_no_key(
         client.close()
 
 
+def test_who_has_the_port_is_looked_at_again_with_each_connection(monkeypatch: pytest.MonkeyPatch) -> None:
+    where, owners = ("127.0.0.1", 1), [0, 1000]
+    monkeypatch.setattr(transport, "look", lambda _place: Sock(where, where, 10, owners.pop(0), 1))
+    with FakeController("zerotier-one", *NODES) as made:
+        client = client_of(made)
+        client.ask(READ)
+        client.close()
+        with pytest.raises(ControllerError, match="belongs to a user's program"):
+            client.ask(READ)
+        assert len(made.asked) == 1
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(("status", "whole"), [(429, "wants fewer requests"), (500, None)])
+def test_what_a_controller_cannot_answer_now_is_no_matter_of_the_key(
+    kind: str, status: int, whole: str | None, tmp_path: Path
+) -> None:
+    with FakeController(kind, *NODES) as made:
+        made.answer = (status, {}, b"")
+        found = program.attempt(plan_of(kind, made.url, tmp_path), KEY, "R1")
+        assert found["fault"] == whole
+        assert {m["fault"] for m in found["members"]} <= {f"answers with HTTP status {status}"}
+
+
 # -- configuration
 
 FREE = "controller-free\n"
@@ -281,7 +305,8 @@ def test_what_a_controller_cannot_be(lines: str, sentence: str) -> None:
 
 
 @pytest.mark.parametrize("url", ["https://user:pass@192.0.2.1/", "https://192.0.2.1/?a=b", "https://", "https://192.0.2.1:99999/",
-                                 "https://192.0.2.1/a b", "https://[2001:db8::1"])  # fmt: skip
+                                 "https://192.0.2.1/a b", "https://[2001:db8::1", "ftp://192.0.2.1/", "https://192.0.2.1/#a",
+                                 "https://a$b/"])  # fmt: skip
 def test_urls_that_are_no_good(url: str) -> None:
     tree = configured(EXAMPLE + FULL)["zt0"]
     tree["controller"]["url"] = url
@@ -289,11 +314,31 @@ def test_urls_that_are_no_good(url: str) -> None:
         parse_bundle("zt0", tree)
 
 
+LOCAL = {"127.0.0.1": True, "127.9.9.9": True, "localhost": True, "192.0.2.1": False, "[::1]": False, "r2.example.org": False}
+
+
+@pytest.mark.parametrize(
+    ("lines", "warned"),
+    [
+        ("controller authorize", []),
+        ("", ["not authorized"]),
+        ("controller authorize\ncontroller insecure", ["can read the API key"]),
+    ],
+)
+def test_what_is_warned_of(lines: str, warned: list[str]) -> None:
+    found = list(warnings(bundle(EXAMPLE + FULL + lines).controller))
+    assert len(found) == len(warned) and all(part in text for part, text in zip(warned, found, strict=True))
+    assert list(warnings(None)) == []
+
+
 def test_good_ones() -> None:
     for lines in (FULL, FULL + "controller insecure", FULL.replace("127.0.0.1", "localhost"), FULL.replace("http:", "https:")):
         assert check_bundle(bundle(EXAMPLE + lines), CPUS) == []
     at = place("ztnet", "https://ztnet.example.org/api/v1/org/abc/")
     assert (at.host, at.port, at.path, at.secure) == ("ztnet.example.org", 443, "/api/v1/org/abc", True)
+    assert place("zerotier-one", "http://192.0.2.1/").port == 80
+    local = {host: place("zerotier-one", f"http://{host}:9993").is_local for host in LOCAL}
+    assert local == LOCAL
     assert place("central", None).host == "central.zerotier.com" and place("central-legacy", None).path == "/api/v1"
 
 

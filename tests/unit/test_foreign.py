@@ -283,6 +283,28 @@ def test_every_kind_of_thing_that_is_changed_is_noticed() -> None:
     }
 
 
+def test_an_mtu_that_an_engine_has_raised_is_lowered_without_a_word() -> None:
+    """It writes that of its network, at each start and each change; a fight is told all the same."""
+    have, repairs, told = settle(KernelState(links=all_taps())), Repairs(), []
+
+    def change(now: float, name: str, **what: int) -> list[str]:
+        whole = have.links
+        look_again(repairs, have, now)
+        have.links = {**whole, name: replace(whole[name], **what)}
+        assert [a.mtu for a in step(have)[1] if isinstance(a, SetDevice)] == [1500 if name == "zt0" else 1394]
+        told.extend(map(str, look_again(repairs, have, now + 0.1).contested))
+        have.links = whole
+        return [str(change) for change in look_again(repairs, have, now + 0.2).repaired]
+
+    assert change(0.0, "zt0p1", mtu=2800) == []
+    assert change(1.0, "zt0p1", mtu=2800, master=99) == ["device zt0p1 was set otherwise"]
+    assert change(2.0, "zt0", mtu=2800) == ["device zt0 was set otherwise"]
+    assert not told
+    for round in range(FREE + 1):
+        assert change(10.0 + round, "zt0p2", mtu=2800) == []
+    assert told == ["device zt0p2 was set otherwise"]
+
+
 def test_a_member_device_is_no_port_of_a_bridge() -> None:
     have, repairs = settle(KernelState(links=all_taps())), Repairs()
     look_again(repairs, have, 0.0)
@@ -353,6 +375,52 @@ def test_a_fight_is_given_up_for_a_while_and_told() -> None:
     (event,) = contested(told)
     assert event.cause == f"next hop {MEMBERS[0]} was deleted more than {FREE} times in {WINDOW:g} s"
     assert repairs.wake(now + 100) is None and repairs.notes(now + 100) == []
+
+
+@pytest.mark.parametrize(("gap", "fight"), [(6.5, False), (5.9, True)])
+def test_what_is_changed_now_and_then_is_always_put_right_at_once(gap: float, fight: bool) -> None:
+    have, repairs = settle(KernelState(links=all_taps())), Repairs()
+    whole, told = have.addresses, []
+    for round in range(3 * FREE):
+        have.addresses = whole
+        look_again(repairs, have, round * gap)
+        have.addresses = {a for a in whole if a.interface != "10.0.55.1/32"}
+        told += look_again(repairs, have, round * gap + 0.01).contested
+        assert bool(repairs.left_alone(round * gap + 0.02)) == (fight and round >= FREE)
+    assert [str(change) for change in told] == ["address 10.0.55.1/32 on zt0 was deleted"] * fight
+    assert all(change.bundle == "zt0" for change in told)
+
+
+def test_in_a_fight_for_a_group_none_of_its_ids_is_a_reason_to_look() -> None:
+    have, repairs, told = settle(KernelState(links=all_taps())), Repairs(), []
+    group, hop = have.groups[GROUP], have.nexthops[MEMBERS[0]]
+    for round in range(FREE + 2):
+        have.groups[GROUP] = group
+        look_again(repairs, have, round)
+        have.groups[GROUP] = replace(group, idle_timer=77)
+        told += look_again(repairs, have, round + 0.1).contested
+    now = FREE + 1.1
+    assert [(change.bundle, str(change)) for change in told] == [("zt0", f"next-hop group {GROUP} was changed")]
+    assert repairs.refused(now) == {GROUP} and repairs.ignored(now) == {GROUP + offset for offset in names.GROUP_OFFSETS}
+    # Another one a little later: each is put right in its time.
+    for round in range(FREE + 2):
+        have.nexthops[MEMBERS[0]] = hop
+        look_again(repairs, have, now + 0.1)
+        have.nexthops[MEMBERS[0]] = replace(hop, via="10.14.0.9")
+        look_again(repairs, have, now + 0.2)
+    assert repairs.ignored(now + 0.2) == {*(GROUP + offset for offset in names.GROUP_OFFSETS), MEMBERS[0]}
+    assert repairs.wake(now + 0.2) == now + PAUSE and repairs.refused(now + PAUSE + 0.1) == {MEMBERS[0]}
+
+
+def test_a_device_of_ours_that_is_deleted_is_told_when_it_is_there_again() -> None:
+    have, repairs = settle(KernelState(links=all_taps())), Repairs()
+    look_again(repairs, have, 0.0)
+    whole, have.links = have.links, {name: link for name, link in have.links.items() if name != "zt0"}
+    look_again(repairs, have, 1.0)
+    have.links = whole
+    assert [(change.bundle, str(change)) for change in look_again(repairs, have, 1.1).repaired] == [
+        ("zt0", "device zt0 was deleted")
+    ]
 
 
 def test_what_is_left_alone_is_not_touched() -> None:

@@ -7,6 +7,7 @@ import socket
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from unittest.mock import MagicMock
 
 import pytest
 from tests.configuration import EXAMPLE, bundle
@@ -14,13 +15,21 @@ from tests.unit.loop import Loop
 from zerotier_multi.cpu import Cpu
 from zerotier_multi.membership import Member
 from zerotier_multi.pathd.tell.chronicle import Chronicle
+from zerotier_multi.netlink.links import Address, Link
+from zerotier_multi.netlink.state import KernelState
+from zerotier_multi.pathd.daemon import Daemon
+from zerotier_multi.pathd.decide import Inputs, decide, path_states
+from zerotier_multi.pathd.kernel.forwarding import Blocked
+from zerotier_multi.pathd.status import Look
 from zerotier_multi.pathd.tell.events import NOTICE, WARNING, Event, Seen, events
-from zerotier_multi.pathd.instances.members import GRACE, PATIENCE, PERIOD, SETTLED, SLOW, Members, decode
+from zerotier_multi.pathd.instances.members import CALM, GRACE, PATIENCE, PERIOD, SETTLED, SLOW, Members, decode
+from zerotier_multi.plan import NetworkPlan
 from zerotier_multi.planner import make_plan
 from zerotier_multi.states import PathState
 
 ONE = make_plan(bundle(EXAMPLE.replace("instances 4", "instances 1")), (Cpu(0, 0),), "/usr/sbin/ztnode")
 NWID, PATH = ONE.instances[0].network_id, ONE.paths[0].nexthop_id
+FURTHER, DEVICE = f"{NWID[:-1]}2", "zt0n1c000002"
 
 
 def http(document: object) -> bytes:
@@ -58,6 +67,17 @@ class World:
             "zt0p1"
         )
 
+    def join(self) -> None:
+        """Have the instance join a further network."""
+        (instance,) = self.plan.instances
+        networks = (NetworkPlan(NWID, "zt0p1"), NetworkPlan(FURTHER, DEVICE))
+        self.plan = replace(self.plan, instances=(replace(instance, networks=networks),))
+
+    def stands(self, state: str) -> dict[str, str]:
+        """The word for each device."""
+        self.look(state)
+        return {device: word for device in ("zt0p1", DEVICE) if (word := self.members.word(device))}
+
     def events(self) -> None:
         """Handle what has come by now."""
         self.loop.turn(0.01)
@@ -72,14 +92,22 @@ class World:
                 self.events()
         raise AssertionError("nothing comes")
 
-    def ask(self, status: str, online: bool = True, cut: int = 0, networks: list[str] | None = None) -> None:
-        """The next question, when it is due, and its answers; with ``cut`` the first part alone at first."""
+    def ask(
+        self, status: str, online: bool = True, cut: int = 0, networks: list[str] | None = None, further: str | None = None
+    ) -> None:
+        """The next question, when it is due, and its answers; with ``cut`` the first part alone at first.
+
+        ``further`` is the status of a further network.
+        """
         self.now = max(self.now, self.members.wake or 0.0)
         self.members.work(self.now)
         client, _ = self.server.accept()
         for answer in (
             http({"address": "00000000a1", "online": online}),
-            http([{"nwid": n, "status": status} for n in ([NWID] if networks is None else networks)]),
+            http(
+                [{"nwid": n, "status": status} for n in ([NWID] if networks is None else networks)]
+                + [{"nwid": FURTHER, "status": further}] * (further is not None)
+            ),
         ):
             self.questions.append(self.take(client).decode())
             if cut:
@@ -112,7 +140,83 @@ def test_who_waits_is_asked_and_told(world: World) -> None:
     assert world.look("down").word == "no path" and world.look("waiting").word == "up"
     found = world.look("up")
     assert found and (found.word, found.node) == ("up", "00000000a1")
-    assert world.members.wake is None and world.loop.watched == 0  # whose paths are up is left alone
+    assert world.members.wake == world.now + CALM and world.loop.watched == 0  # whose paths are up is asked seldom
+
+
+def test_one_whose_paths_are_up_may_be_put_out(world: World) -> None:
+    """Others do not know it yet, and where nothing probes the paths they are up for good."""
+    assert world.look("up").word == "up"
+    world.ask("OK")
+    assert world.look("up").word == "up" and world.members.wake == world.now + CALM
+    world.ask("ACCESS_DENIED")
+    assert world.changes == 2 and world.members.wake == world.now + PERIOD
+    was, now = world.look("up"), world.look("down")
+    assert (was.word, now.word, world.look("up").word) == ("unauthorized",) * 3 and world.members.refused("zt0p1")
+    # An answer of a moment ago says as much about a path that comes up now; then only this is asked.
+    assert world.members.wake == world.now
+    world.ask("OK")
+    assert world.look("up").word == "up" and world.members.wake == world.now + CALM
+    # Without an answer it is a member, as its paths say, and so it is as long as it looks for roots or its controller.
+    world.now = world.members.wake
+    world.members.work(world.now)
+    world.server.accept()[0].close()
+    world.members.work(world.now + PATIENCE)
+    assert world.look("up").word == "up" and world.members.wake == world.now + CALM
+    for status, online in (("REQUESTING_CONFIGURATION", True), ("OK", False)):
+        world.ask(status, online)
+        assert world.look("up").word == "up" and world.members.wake == world.now + CALM
+    # What it told while they were up says nothing once they are not.
+    assert world.look("down") is None and world.members.wake == world.now
+
+
+def test_a_further_network_is_looked_after_too(world: World) -> None:
+    """Its controller answers late, or not at all, while the paths are up, which are over the first one."""
+    world.join()
+    assert world.stands("up") == {"zt0p1": "up"}
+    world.ask("OK", further="REQUESTING_CONFIGURATION")
+    assert world.stands("up") == {"zt0p1": "up"} and world.members.wake == world.now + PERIOD
+    world.now += GRACE
+    world.ask("OK", further="REQUESTING_CONFIGURATION")
+    assert world.changes == 2 and world.stands("up") == {"zt0p1": "up", DEVICE: "requesting"}
+    world.ask("OK", further="ACCESS_DENIED")
+    assert world.stands("up") == {"zt0p1": "up", DEVICE: "unauthorized"} and not world.members.refused("zt0p1")
+    # Started again, it waits as before until it is known better, and a root is a matter of the first network alone.
+    world.stands("no device")
+    world.ask("REQUESTING_CONFIGURATION", online=False, further="REQUESTING_CONFIGURATION")
+    assert world.stands("no device")[DEVICE] == "unauthorized"
+    world.now += GRACE
+    assert world.stands("no device") == {"zt0p1": "no root", DEVICE: "unauthorized"}, "or its end would be no event"
+    world.ask("OK", further="OK")
+    assert world.stands("up") == {"zt0p1": "up", DEVICE: "up"} and world.members.wake == world.now + CALM
+
+
+def test_what_nothing_probes_and_the_controller_has_put_out_carries_nothing(world: World) -> None:
+    """As long as another path is left."""
+    two = make_plan(bundle(EXAMPLE.replace("instances 4", "instances 2")), (Cpu(0, 0),), "/usr/sbin/ztnode")
+    first = replace(two.instances[0], home=world.plan.instances[0].home, port=world.plan.instances[0].port)
+    plan = replace(two, instances=(first, two.instances[1]), health=replace(two.health, enabled=False))
+    paths = [path.nexthop_id for path in plan.paths]
+    links = {f"zt0p{n}": Link(10 + n, f"zt0p{n}", "tun", 1394, True, True) for n in (1, 2)}
+    addresses = frozenset(Address(10 + i.number, a) for i in plan.instances for a in i.transit)
+    have, alone = (KernelState(links=some, addresses=addresses) for some in (links, {"zt0p1": links["zt0p1"]}))
+    known = dict.fromkeys(paths, PathState.UP)
+    world.members.look([plan], known, world.now)
+    assert world.members.kept_out([plan], have) == {}
+    world.ask("ACCESS_DENIED")
+    world.members.look([plan], known, world.now)
+    out = world.members.kept_out([plan], have)
+    assert out == {paths[0]: f"00000000a1 waits for authorization on network {NWID}"}
+    assert world.members.kept_out([plan], alone) == {} == world.members.kept_out([two], have)
+    decision = decide(Inputs(100.0, [plan], have, refused=set(out), waiting_since={plan.groups[0].group_id: 0.0}))
+    assert decision.up == {paths[1]}
+    assert path_states([plan], have, decision.up, {}, (), out) == {paths[0]: "no route", paths[1]: "up"}
+    # It stays out until it is a member again.
+    known[paths[0]] = PathState.NO_ROUTE
+    world.members.look([plan], known, world.now)
+    assert world.members.kept_out([plan], have) == out
+    world.ask("OK")
+    world.members.look([plan], known, world.now)
+    assert world.members.kept_out([plan], have) == {}
 
 
 def test_a_restart_helps_against_no_root_alone(world: World) -> None:
@@ -225,6 +329,48 @@ def test_answers_are_taken_in_parts() -> None:
             decode(bad)
 
 
+# -- what the daemon makes of it
+
+
+@pytest.mark.parametrize("further", [False, True])
+def test_who_is_put_out_while_his_paths_are_up_is_told_and_authorized_again(world: World, further: bool) -> None:
+    if further:
+        world.join()
+    told: list[Event] = []
+    have = KernelState(links={"zt0p1": Link(11, "zt0p1", "tun", 1394, True, True)})
+    daemon = MagicMock(_members=world.members, _chronicle=Chronicle([told.append]), _look=Look([world.plan], have))
+    daemon._states.return_value = {path.nexthop_id: PathState.UP for path in world.plan.paths}
+    daemon._since.states.return_value = dict(daemon._states())
+    daemon._since.unrouted.return_value = daemon._since.note.return_value = {}
+    daemon._prober.passes.return_value, daemon._prober.is_wide.return_value = None, False
+    for own, other in (("OK", "OK"), ("OK", "ACCESS_DENIED") if further else ("ACCESS_DENIED", "OK")):
+        Daemon._tell(daemon, [], [])
+        world.ask(own, further=other if further else None)
+    assert daemon._controllers.look.call_args.args[0] == set() and told == []
+    Daemon._tell(daemon, [], [])
+    assert daemon._controllers.look.call_args.args[0] == {"zt0"}
+    network = FURTHER if further else NWID
+    assert [(event.kind, event.device, event.before, event.after) for event in told] == [
+        ("network-state", DEVICE if further else "zt0p1", "up", "unauthorized")
+    ]
+    assert told[0].cause == f"00000000a1 waits for authorization on network {network}"
+
+
+def test_what_is_kept_out_is_done_before_it_is_told_and_again_when_it_changes() -> None:
+    daemon = MagicMock(_look=Look([ONE]))
+    daemon._router.look.return_value, daemon._router.blocked.side_effect = KernelState(), lambda *_: Blocked({8: "y"})
+    daemon._pass.return_value = False, [], []
+    for found, again in ((({}, {}), 0), (({}, {PATH: "x"}), 1), (({PATH: "x"}, {PATH: "x"}), 1), (({PATH: "x"}, {}), 2)):
+        daemon._members.kept_out.side_effect = found
+        Daemon.reconcile(daemon)
+        assert daemon._pass.call_args.args[2] == found[0]
+        assert daemon._look.blocked.paths == {8: "y", **found[0]}
+        assert daemon._loop.call_soon.call_count == again
+    daemon._router.look.side_effect, daemon._look = OSError, replace(daemon._look, at=1.0)
+    Daemon.reconcile(daemon)
+    assert daemon._loop.call_soon.call_count == 2  # it is tried again later
+
+
 # -- what is told of it
 
 
@@ -248,6 +394,24 @@ def test_waiting_is_an_event_with_the_node_to_authorize() -> None:
     assert event.message == (
         f"instance zt0/1 on network {NWID}: unknown -> unauthorized: 00000000a1 waits for authorization on network {NWID}"
     )
+
+
+def test_a_further_network_that_waits_is_an_event_of_its_own() -> None:
+    (instance,) = ONE.instances
+    plan = replace(ONE, instances=(replace(instance, networks=(NetworkPlan(NWID, "zt0p1"), NetworkPlan(FURTHER, DEVICE))),))
+    before, after = (
+        replace(seen("up", "up"), members={
+            "zt0p1": Member("zt0", 1, NWID, 9993, "00000000a1", "up"), DEVICE: Member("zt0", 1, FURTHER, 9993, "00000000a1", word),
+        })
+        for word in ("up", "unauthorized")
+    )  # fmt: skip
+    (event,) = events([plan], before, after)
+    assert (event.kind, event.priority, event.device, event.network) == ("network-state", WARNING, DEVICE, FURTHER)
+    assert event.message == (
+        f"instance zt0/1 on network {FURTHER}: up -> unauthorized: 00000000a1 waits for authorization on network {FURTHER}"
+    )
+    (event,) = events([plan], after, before)
+    assert (event.priority, event.cause) == (NOTICE, f"a member of network {FURTHER}")
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from tests.unit import test_networks as several
 from tests.unit.op_box import NODES, PLAN, box, pathd
 from zerotier_multi import membership
 from zerotier_multi.membership import Member
@@ -83,8 +84,14 @@ def test_one_sentence_with_its_remedy_for_all_that_stand_alike(word: str, number
 def test_the_remotes_that_are_not_reached_are_named() -> None:
     assert membership.sentences(members("no path", 1, 2, unreached=("R2", "R3"))) == [
         f"zt0/1 and zt0/2 are authorized on network {NWID} but have no path to R2 and R3 yet: "
-        "see that instances 1 and 2 of R2 and R3 run and are authorized"
+        "see that they are still authorized, that instances 1 and 2 of R2 and R3 run and are authorized, "
+        "and that the rules of the network let ICMP pass between them"
     ]
+    (sentence,) = membership.sentences(members("no path", 2, unreached=("R2",)))
+    assert sentence.endswith(
+        "has no path to R2 yet: see that it is still authorized, that instance 2 of R2 runs and is authorized, "
+        "and that the rules of the network let ICMP pass between them"
+    )
     assert membership.cause(members("no path", 1, unreached=("R2",))[0]) == "authorized, no path to R2 yet"
 
 
@@ -128,6 +135,17 @@ def test_instances_that_wait_are_not_up_and_are_named() -> None:
     assert "  00000000a1 00000000a2\n" in listed and max(visible(line) for line in listed.splitlines()) <= 80
     assert "wait for authorization" in " ".join(text.summary(data.summary(seen), False).split())
     assert "1  unauthorized" in block(seen, plan, False)
+
+
+def test_a_plain_member_is_degraded_while_one_of_its_networks_waits() -> None:
+    lines = f"{several.MEMBER}network-id {several.SECOND}\nnetwork {several.SECOND} address 10.20.0.5/24\n"
+    for status, state in (("OK", "up"), ("ACCESS_DENIED", "degraded"), ("REQUESTING_CONFIGURATION", "degraded")):
+        seen, plan = several.seen(lines, "OK", status)
+        entry = data.bundle_entry(seen, plan)
+        assert (entry["state"], entry["instances_up"], len(entry["warnings"])) == (state, 1, int(status != "OK"))
+        # One with paths is as these are, which are over its own network.
+        seen, plan = several.seen(several.SEVERAL, "OK", status, "OK")
+        assert data.bundle_entry(replace(seen, pathd=pathd(plan)), plan)["state"] == "up"
 
 
 def test_an_instance_without_its_device_waits_for_its_network() -> None:

@@ -96,6 +96,15 @@ def test_offloads_that_are_off_are_said() -> None:
     assert data.instances(box(answers={PLAN.instances[0].unit: odd}), PLAN)["instances"][0]["offloads_off"] is None
 
 
+def test_an_instance_that_a_boot_has_left_out_is_said_as_long_as_it_is_so() -> None:
+    found = entry(box(replace(PLAN, left_out=(5,))))
+    assert found["state"] == "degraded"
+    assert found["warnings"] == [
+        "zt0/5 was left out at boot, because its home /config/zerotier-multi/zt0/5 cannot be used; repair it, then reboot, or commit "
+        "a change of zt0, such as its description"
+    ]
+
+
 def test_what_is_wrong_is_said() -> None:
     unit = PLAN.instances[1].unit
     dead = box(units={**box().units, unit: UnitState("failed")})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 from collections.abc import Iterator
@@ -218,10 +219,12 @@ def test_a_damaged_identity_takes_its_own_instance_out_at_boot(disk: Box) -> Non
     )
     assert disk.started == [names.unit_name("zt0", k) for k in (1, 3)] and not disk.new
     assert damaged.read_text() == secret(2)[:7]
+    assert json.loads(names.plan_file("zt0").read_text())["left_out"] == [2], "show zerotier says it as long as it is so"
     assert home_problems(f"{FREE}zt0 description x\n") == [fault]
     identify(2)
     disk.commit(f"{FREE}zt0 description x\n")
     assert names.unit_name("zt0", 2) in disk.started
+    assert json.loads(names.plan_file("zt0").read_text())["left_out"] == []
 
 
 def test_a_bundle_without_a_sound_identity_is_refused_at_boot_too(disk: Box) -> None:

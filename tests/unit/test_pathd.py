@@ -438,6 +438,50 @@ assert watch.written() == set(), "who only reads"
     subprocess.run(["unshare", "--net", sys.executable, "-c", program], check=True)
 
 
+def test_what_somebody_else_sets_counts_afterwards(tmp_path: Path) -> None:
+    root, memory, wanted = settings(tmp_path / "sys"), tmp_path / "memory.json", router_wide([PLAN])
+    held, first, second = Sysctls(memory, root), root / HASH_POLICIES[0], root / HASH_POLICIES[1]
+    held.hold(wanted)
+    first.write_text("2")
+    held.hold(wanted)
+    assert first.read_text() == "1", "while we hold it"
+    second.write_text("3")
+    held.hold({})
+    assert (first.read_text(), second.read_text(), (root / HASH_SEED).read_text()) == ("2", "3", "0")
+    # What was given back is nothing of ours any more, also to a daemon started anew.
+    first.write_text("5")
+    held.hold({})
+    Sysctls(memory, root).hold({})
+    assert first.read_text() == "5"
+    assert held.hold(wanted) == ([], []), "and no other program had changed it under us"
+
+
+def test_what_a_setting_was_is_on_the_disk_before_it_is_changed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    root, memory = settings(tmp_path / "sys"), tmp_path / "memory.json"
+    written: list[str] = []
+
+    def write(_self: Sysctls, name: str, _value: str) -> list[str]:
+        assert json.loads(memory.read_text())[name] == "0"
+        written.append(name)
+        return []
+
+    monkeypatch.setattr(Sysctls, "_write", write)
+    Sysctls(memory, root).hold(router_wide([PLAN]))
+    assert set(written) == set(GLOBAL)
+
+
+def test_a_commit_changes_what_router_wide_settings_are_put_back_to_and_no_others(tmp_path: Path) -> None:
+    uplink = "net/ipv4/conf/eth0/rp_filter"
+    root = settings(tmp_path / "sys")
+    (root / uplink).parent.mkdir(parents=True)
+    (root / uplink).write_text("1")
+    held = Sysctls(tmp_path / "memory.json", root)
+    held.hold({**router_wide([PLAN]), uplink: "2"})
+    held.configured({HASH_POLICIES[0]: "3", uplink: "0"})
+    held.hold({})
+    assert [(root / name).read_text() for name in (*HASH_POLICIES, uplink)] == ["3", "0", "1"]
+
+
 def test_a_full_disk_is_told_and_the_settings_are_held_all_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(*_: object) -> bool:
         raise OSError(errno.ENOSPC, "No space left on device")
@@ -454,6 +498,7 @@ def test_a_setting_that_was_right_before_is_left_alone(tmp_path: Path) -> None:
     root = settings(tmp_path / "sys", "1")
     held = Sysctls(tmp_path / "memory.json", root)
     held.hold({HASH_POLICIES[0]: "1"})
+    held.written([root / HASH_POLICIES[0]])
     held.hold({})
     assert (root / HASH_POLICIES[0]).read_text() == "1\n"
 

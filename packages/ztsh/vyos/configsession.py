@@ -2,12 +2,14 @@
 
 import contextlib
 import io
+import os
 import subprocess
 from pathlib import Path
 
 from ztsh import access, places
 from ztsh.confmode import ConfMode
 from ztsh.errors import AlreadySet, NothingToDelete, SessionError
+from ztsh.opmode import PART
 from ztsh.rights import demand_rights
 from ztsh.session import Session
 from ztsh.store import StoreError, write
@@ -101,8 +103,9 @@ class ConfigSession:
 
     def _op(self, verb, path):
         done = subprocess.run(
-            ['/usr/bin/ztsh', verb, *path], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False
-        )
+            ['/usr/bin/ztsh', verb, *path], env={**os.environ, PART: '1'},
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False,
+        )  # fmt: skip
         if done.returncode:
             raise ConfigSessionError(done.stdout)
         return done.stdout

@@ -16,7 +16,7 @@ from contextlib import ExitStack, suppress
 from pathlib import Path, PurePath
 from typing import Any
 
-from zerotier_multi import names, systemd
+from zerotier_multi import box, names, systemd
 from zerotier_multi.archive import (
     LIMIT,
     SHORTEST,
@@ -38,7 +38,7 @@ from zerotier_multi.archive import (
 from zerotier_multi.bundle import AUTO
 from zerotier_multi.commit import CommitError, NotNow, renew
 from zerotier_multi.configured_identity import coming_identity
-from zerotier_multi.engine_choice import ZEROTIER_ONE, ZTNODE
+from zerotier_multi.engine_choice import RECENT, ZEROTIER_ONE, ZTNODE
 from zerotier_multi.files import aside, clear_unfinished, sync, write_atomic
 from zerotier_multi.homes import BEFORE, configured_files, make_home, own_identity
 from zerotier_multi.importing.home import controlled
@@ -313,7 +313,8 @@ def _of_controller(archive: Archive, place: tuple[str, int], brought: Home, plan
     engines = {PurePath(i.engine).name for i in plan.instances} if plan and not plan.controller_free else set()
     if plan and ZTNODE in engines and archive.controls(place):
         change = "commit a change of it, such as its description" if plan.engine_reason else f"set its engine to {AUTO}"
-        yield f"{plan.bundle} runs {ZTNODE}, which has no controller; {change}, so that it runs {ZEROTIER_ONE}."
+        install = "" if ZEROTIER_ONE in box.find_engines() else f"install {RECENT} and "
+        yield f"{plan.bundle} runs {ZTNODE}, which has no controller; {install}{change}, so that it runs {ZEROTIER_ONE}."
 
 
 def _read(path: Path) -> bytes:

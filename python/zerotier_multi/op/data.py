@@ -120,7 +120,10 @@ def bundle_entry(snapshot: Snapshot, plan: Plan) -> Data:
     running = [i for i in plan.instances if instance_state(snapshot, plan, i) == BundleState.UP]
     state = bundle_state(plan, states, bool(unrouted(snapshot, plan)))
     if is_plain_member(plan) and running:
-        state = BundleState.UP if len(running) == len(plan.instances) else BundleState.DEGRADED
+        whole = len(running) == len(plan.instances) and not any(m.waits for m in _members(snapshot, plan))
+        state = BundleState.UP if whole else BundleState.DEGRADED
+    if plan.left_out and state == BundleState.UP:
+        state = BundleState.DEGRADED
     return {
         "bundle": plan.bundle,
         "state": state,
@@ -342,7 +345,11 @@ def general_warnings(snapshot: Snapshot) -> list[str]:
 
 def bundle_warnings(snapshot: Snapshot, plan: Plan) -> list[str]:
     """What is wrong with a bundle, one sentence each."""
-    found = []
+    found = [
+        f"{plan.bundle}/{number} was left out at boot, because its home {names.home(plan.bundle, number)} cannot be used; "
+        f"repair it, then reboot, or commit a change of {plan.bundle}, such as its description"
+        for number in plan.left_out
+    ]
     for instance in plan.instances:
         name, unit = f"{plan.bundle}/{instance.number}", snapshot.unit(instance)
         obstacle = f": {snapshot.obstacles[instance.unit]}" if instance.unit in snapshot.obstacles else ""
@@ -357,6 +364,7 @@ def bundle_warnings(snapshot: Snapshot, plan: Plan) -> list[str]:
             found.append(unread)
         if instance.unit in snapshot.broken_identities:
             found.append(f"the identity of {name} is corrupt: {instance.home}/identity.secret")
+    found += _replaced(snapshot, plan)
     found += membership.sentences(_members(snapshot, plan))
     for instance in plan.instances:
         found += bridges.not_allowed(plan, instance, snapshot.answer(instance).networks, node_of(snapshot, instance))
@@ -383,6 +391,18 @@ def bundle_warnings(snapshot: Snapshot, plan: Plan) -> list[str]:
             for remote in plan.without_identity
         ]
     return found
+
+
+def _replaced(snapshot: Snapshot, plan: Plan) -> Iterator[str]:
+    """Instances that an upgrade has left on the program of before, as it leaves all: it may have a fault that is mended since."""
+    processes = snapshot.last.processes
+    numbers = [i.number for i in plan.instances if (process := processes.get(i.unit)) and process.replaced]
+    if numbers:
+        runs = "runs" if len(numbers) == 1 else "run"
+        yield (
+            f"{plan.bundle}/{format_cpu_list(numbers)} {runs} the program from before the upgrade; "
+            f"to change it: restart zerotier {plan.bundle}"
+        )
 
 
 def _sunk(bundle: str, prefixes: Sequence[str]) -> str:

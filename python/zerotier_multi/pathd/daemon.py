@@ -11,7 +11,7 @@ import signal
 import time
 from asyncio import AbstractEventLoop
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -193,17 +193,20 @@ class Daemon:
         plans, have, blocked = self._look.plans, self._look.have, self._look.blocked
         problems: list[str] = []
         notes: list[str] = []
+        kept_out: Mapping[int, str] | None = None
         try:
             for _ in range(MAX_PASSES):
                 before = problems
                 have = self._router.look(plans)
-                done, problems, notes = self._pass(plans, have)
+                kept_out = self._members.kept_out(plans, have)
+                done, problems, notes = self._pass(plans, have, kept_out)
                 # What was refused once may be a thing that has gone meanwhile, or is left out from now on.
                 if not done or (problems and problems == before):
                     break
             if done:
                 have = self._router.look(plans)
             blocked = self._router.blocked(plans, self._decision, have)
+            blocked.paths |= kept_out or {}
         except OSError as error:
             problems = [f"the kernel's state cannot be read ({error.strerror})"]
             if not self._look.at:  # systemd starts another daemon, which takes over what stands; this one would take it for gone
@@ -212,6 +215,8 @@ class Daemon:
         self._look = Look(plans, have, {}, self._decision.up, blocked, self._look.problems)
         self._tell([*problems], notes)
         now = self._look.at
+        if kept_out is not None and self._members.kept_out(plans, have).keys() != kept_out.keys():
+            self._loop.call_soon(self.reconcile)  # where instances stand became known after that was done
         self._keeper.revive(have, self._decision.up, now)
         underlay = recovery.underlay(have.links, have.local)
         silent = {path for path, state in self._look.states.items() if state != PathState.NARROW} - self._decision.up
@@ -219,7 +224,7 @@ class Daemon:
         self._next_look.set(self._due())
         self._recover(now)
 
-    def _pass(self, plans: Sequence[Plan], have: KernelState) -> tuple[bool, list[str], list[str]]:
+    def _pass(self, plans: Sequence[Plan], have: KernelState, kept_out: Collection[int]) -> tuple[bool, list[str], list[str]]:
         """One look and what follows from it: whether the kernel was changed, what went wrong, and what cannot be helped."""
         now = time.monotonic()
         self._drains = still_drained(self._drains, have, now)
@@ -235,7 +240,7 @@ class Daemon:
             self._drains,
             self._decision.waiting_since,
             self._shares(),
-            self._router.refused(now),
+            self._router.refused(now) | set(kept_out),
             self._router.gateways(plans, have, now),
             self._router.rp_filters(plans, have),
             self._router.mute(),

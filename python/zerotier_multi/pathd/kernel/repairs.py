@@ -68,7 +68,8 @@ class Repairs:
             if isinstance(value, NextHopGroup) and hops & set(value.members):
                 continue  # the kernel takes a next hop out of its groups
             change = _change(key, value, self._ids.get(key, 0), have)
-            self._lost[key] = (value, change)
+            if not _raised(key, want, have):
+                self._lost[key] = (value, change)
             times = self._times.setdefault(key, deque(maxlen=FREE + 1))
             times.append(now)
             if len(times) > FREE and now - times[0] <= WINDOW:
@@ -177,6 +178,14 @@ def _stands(key: Key, value: object, want: Desired, have: KernelState) -> bool:
         case "route":
             return any(_route_key(route) == key for route in want.routes & have.routes)
     return value in have.addresses or value in have.neighbours or value in have.rules
+
+
+def _raised(key: Key, want: Desired, have: KernelState) -> bool:
+    """Whether a device of an instance has only a larger MTU: the engine writes its network's, and we lower it again."""
+    if key[0] != "device" or key[1] in want.own_devices:
+        return False
+    state, link = want.devices[str(key[1])], have.links[str(key[1])]
+    return state.mtu is not None and link.mtu > state.mtu and device_change(state, replace(link, mtu=state.mtu)) is None
 
 
 def _otherwise(wanted: object, names_of: Mapping[int, str], have: KernelState) -> str:

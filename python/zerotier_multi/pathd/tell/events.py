@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from zerotier_multi import membership, names
 from zerotier_multi.membership import Member
 from zerotier_multi.pathd.kernel.repairs import FREE, PAUSE, WINDOW, Change
-from zerotier_multi.plan import InstancePlan, PathPlan, Plan
+from zerotier_multi.plan import InstancePlan, NetworkPlan, PathPlan, Plan
 from zerotier_multi.ports import Holder
 from zerotier_multi.states import BundleState, PathState, bundle_state
 
@@ -70,7 +70,7 @@ class Seen:
     states: Mapping[int, str] = field(default_factory=dict)  # word of each path, by the id of its next hop
     devices: Mapping[str, int] = field(default_factory=dict)  # ifindex of each member device, 0: it is not there
     ready: frozenset[int] = frozenset()  # paths that the kernel would take a next hop for
-    members: Mapping[str, Member] = field(default_factory=dict)  # instances on a controller's network, by device
+    members: Mapping[str, Member] = field(default_factory=dict)  # instances on networks of controllers, by device
     blocked: Mapping[int, str] = field(default_factory=dict)  # why a path gets no traffic of the kernel's
     unrouted: Mapping[str, Mapping[str, str]] = field(default_factory=dict)  # of each bundle prefixes, and why
     passes: Mapping[int, int] = field(default_factory=dict)  # largest packet of a path that loses full ones, bytes; 0: none
@@ -133,7 +133,8 @@ def events(plans: Collection[Plan], before: Seen, after: Seen) -> Iterator[Event
     for plan in plans:
         for instance in plan.instances:
             yield from _device_event(plan, instance, before, after)
-            yield from _member_event(plan, instance, before, after)
+            for network in instance.joined:
+                yield from _member_event(plan, instance, network, before, after)
         to: dict[str, list[PathPlan]] = {}
         for path in plan.paths:
             to.setdefault(path.remote, []).append(path)
@@ -279,20 +280,20 @@ def _device_event(plan: Plan, instance: InstancePlan, before: Seen, after: Seen)
     yield Event(kind, priority, message, plan.bundle, cause, *words, instance=instance.number, device=instance.device)
 
 
-def _member_event(plan: Plan, instance: InstancePlan, before: Seen, after: Seen) -> Iterator[Event]:
+def _member_event(plan: Plan, instance: InstancePlan, network: NetworkPlan, before: Seen, after: Seen) -> Iterator[Event]:
     """What stands in the way, and when it does no more; whether a member's paths are up is told as events of these.
 
     That an instance waits is told also when it is seen for the first time, since all begin like this.
     """
-    was, now = before.members.get(instance.device), after.members.get(instance.device)
+    was, now = before.members.get(network.device), after.members.get(network.device)
     words = (was.word if was else "unknown", now.word if now else "unknown")
     if now is None or words[0] == words[1] or (not now.waits and (was is None or not was.waits)):
         return
     cause, name = membership.cause(now), f"{plan.bundle}/{instance.number}"
     yield Event(
         "network-state", WARNING if now.waits else NOTICE,
-        f"instance {name} on network {instance.network_id}: {words[0]} -> {words[1]}: {cause}", plan.bundle, cause, *words,
-        instance=instance.number, device=instance.device, network=instance.network_id, node=now.node,
+        f"instance {name} on network {network.network_id}: {words[0]} -> {words[1]}: {cause}", plan.bundle, cause, *words,
+        instance=instance.number, device=network.device, network=network.network_id, node=now.node,
     )  # fmt: skip
 
 
