@@ -57,6 +57,10 @@ class Host:
     def run(self, *command: str, check: bool = True, timeout: float = 30) -> str:
         return run(["ip", "netns", "exec", self.name, *command], check=check, timeout=timeout).stdout
 
+    def popen(self, *command: str) -> subprocess.Popen[str]:
+        """A program in it, whose output is piped."""
+        return subprocess.Popen(["ip", "netns", "exec", self.name, *command], stdout=subprocess.PIPE, text=True)
+
     def close(self) -> None:
         for pid in run(["ip", "netns", "pids", self.name], check=False).stdout.split():
             os.kill(int(pid), signal.SIGKILL)

@@ -15,6 +15,15 @@ from tests.engine.test_standing_path import close
 pytestmark = pytest.mark.only_ztnode
 
 REMOTE, LAN = "198.51.100.1", "192.168.1.1"
+# Opens the other end of a line, and prints where the first UDP packet in it goes.
+READS = """
+import fcntl, os, socket, struct
+line = os.open("/dev/net/tun", os.O_RDWR)
+fcntl.ioctl(line, 0x400454CA, struct.pack("16sH", b"line", 0x1001))
+while (packet := os.read(line, 2000))[0] >> 4 != 4 or packet[9] != socket.IPPROTO_UDP:
+    pass
+print(socket.inet_ntoa(packet[16:20]), flush=True)
+"""
 SEARCHED = 20  # packets by the uplink, as many as come of a search
 
 
@@ -57,7 +66,7 @@ def sent(node: Node) -> int:
 
 
 def test_hosts_of_a_lan_are_not_asked_for_a_remote(ends: tuple[Node, Node]) -> None:
-    """One that answers for it, as with proxy ARP, would get on the path: before there is any other, and while there is."""
+    """One that answers for it, as with proxy ARP, would get on the path: before there is any other, while there is, and afterwards."""
     ours, remote = ends
     ours.start()
     wait(lambda: "9993" in ours.host.run("ss", "-Hnlu", "src", LAN), timeout=10, what="its socket on the LAN")
@@ -68,3 +77,20 @@ def test_hosts_of_a_lan_are_not_asked_for_a_remote(ends: tuple[Node, Node]) -> N
     bring_up(ours, remote)
     wait(lambda: reaches(ours), timeout=20, what="echo over the link")
     assert asked_on_the_lan(ours) == ""
+    with ours.host.popen("ping", "-i0.1", "10.14.0.2") as ping:
+        ours.host.run("ip", "addr", "del", "192.0.2.2/24", "dev", "wan")
+        wait(lambda: "192.0.2.2" not in ours.host.run("ss", "-Hnlu"), timeout=10, what="the end of its socket on the uplink")
+        ours.host.run("ping", "-q", f"-c{SEARCHED}", "-i0.1", "-W1", "10.14.0.2", check=False)
+        ping.terminate()
+    assert asked_on_the_lan(ours) == ""
+
+
+def test_a_line_from_point_to_point_needs_no_route(ends: tuple[Node, Node]) -> None:
+    """As PPPoE without a default route: there is nobody to be asked."""
+    ours, _ = ends
+    for command in ("tuntap add dev line mode tun", "addr add 203.0.113.2 peer 203.0.113.1 dev line", "link set line up"):
+        ours.host.run("ip", *command.split())
+    ours.start()
+    with ours.host.popen("timeout", "20", "/usr/bin/python3", "-c", READS) as reader:
+        assert reader.stdout and REMOTE in reader.stdout.readline()
+        reader.terminate()

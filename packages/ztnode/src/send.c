@@ -146,7 +146,7 @@ void send_flush(void) {
 	underlay_hold(batch->underlay);
 	for (unsigned int i = 0; i < batch->count;) {
 		struct message *message = &batch->messages[i];
-		struct binding *binding = underlay_binding(batch->underlay, message->socket, message->to.ss_family);
+		struct binding *binding = underlay_binding(batch->underlay, message->socket, &message->to);
 		if (binding && message->packets == 1) {
 			i += send_plain_run(binding->fd, batch, i);
 			continue;

@@ -139,8 +139,8 @@ static bool wanted(const struct settings *settings, const struct ifaddrs *entry,
 }
 
 /* With the lock held for writing. */
-static bool bind_one(struct underlay *underlay, const char *device, const struct sockaddr_storage *address, bool *keep,
-                     bool *taken) {
+static bool bind_one(struct underlay *underlay, const char *device, bool asks, const struct sockaddr_storage *address,
+                     bool *keep, bool *taken) {
 	unsigned int index = if_nametoindex(device);
 	for (size_t i = 0; i < underlay->count; i++) {
 		const struct binding *known = &underlay->bindings[i];
@@ -157,7 +157,7 @@ static bool bind_one(struct underlay *underlay, const char *device, const struct
 		return false;
 	}
 	struct binding *fresh = &underlay->bindings[underlay->count];
-	*fresh = (struct binding){.address = *address, .index = index};
+	*fresh = (struct binding){.address = *address, .index = index, .asks = asks};
 	snprintf(fresh->device, sizeof fresh->device, "%s", device);
 	fresh->fd = open_socket(fresh, underlay->offloads);
 	if (fresh->fd < 0) {
@@ -191,7 +191,7 @@ bool underlay_rebind(struct underlay *underlay, const struct settings *settings,
 		char device[IFNAMSIZ];
 		device_of_address(entry->ifa_name, device);
 		if (address_of(entry, underlay->port, &address) && wanted(settings, entry, device, &address))
-			changed |= bind_one(underlay, device, &address, keep, taken);
+			changed |= bind_one(underlay, device, !(entry->ifa_flags & IFF_NOARP), &address, keep, taken);
 	}
 	for (size_t i = 0; i < underlay->count;) {
 		if (keep[i]) {
@@ -239,10 +239,19 @@ bool underlay_has(struct underlay *underlay, int64_t id) {
 void underlay_hold(struct underlay *underlay) { pthread_rwlock_rdlock(&underlay->lock); }
 void underlay_release(struct underlay *underlay) { pthread_rwlock_unlock(&underlay->lock); }
 
-struct binding *underlay_binding(struct underlay *underlay, int64_t id, sa_family_t family) {
+/* Whether to look for a host there. */
+static bool leads(int routes, const struct binding *binding, const struct sockaddr_storage *to) {
+	return binding->address.ss_family == to->ss_family &&
+	       (!binding->asks || route_leads(routes, binding->index, &binding->address, to));
+}
+
+struct binding *underlay_binding(struct underlay *underlay, int64_t id, const struct sockaddr_storage *to) {
 	struct binding *binding = find(underlay, id);
+	if (binding) return binding;
+	int routes = route_open();
 	for (size_t i = 0; !binding && i < underlay->count; i++)
-		if (underlay->bindings[i].address.ss_family == family) binding = &underlay->bindings[i];
+		if (leads(routes, &underlay->bindings[i], to)) binding = &underlay->bindings[i];
+	if (routes >= 0) close(routes);
 	return binding;
 }
 
@@ -250,11 +259,8 @@ size_t underlay_ids(struct underlay *underlay, const struct sockaddr_storage *to
 	size_t count = 0;
 	int routes = route_open();
 	pthread_rwlock_rdlock(&underlay->lock);
-	for (size_t i = 0; i < underlay->count; i++) {
-		const struct binding *binding = &underlay->bindings[i];
-		if (binding->address.ss_family == to->ss_family && route_leads(routes, binding->index, &binding->address, to))
-			ids[count++] = binding->id;
-	}
+	for (size_t i = 0; i < underlay->count; i++)
+		if (leads(routes, &underlay->bindings[i], to)) ids[count++] = underlay->bindings[i].id;
 	pthread_rwlock_unlock(&underlay->lock);
 	if (routes >= 0) close(routes);
 	return count;

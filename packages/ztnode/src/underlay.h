@@ -23,6 +23,7 @@ struct binding {
 	char device[IFNAMSIZ];
 	unsigned int index; /* of the device: another one by the same name has another, and no use for this socket */
 	struct sockaddr_storage address; /* with port */
+	bool asks;                       /* by ARP for hosts of its link: no line from point to point does */
 	struct segments segments;
 };
 
@@ -47,9 +48,9 @@ uint64_t underlay_refused(const struct underlay *underlay);
 
 void underlay_hold(struct underlay *underlay);
 void underlay_release(struct underlay *underlay);
-/* Where a packet leaves: by its socket, or by another of the family where that is closed because its address has gone. NULL
- * where there is none. */
-struct binding *underlay_binding(struct underlay *underlay, int64_t id, sa_family_t family);
+/* Where a packet leaves: by its socket, or, where that is closed because its address has gone, by another over whose device
+ * a route leads to where it goes. NULL where there is none. */
+struct binding *underlay_binding(struct underlay *underlay, int64_t id, const struct sockaddr_storage *to);
 void underlay_count_refusal(struct underlay *underlay);
 /* Numbers of the sockets by whose devices a route leads to an address; returns how many. Takes the hold itself. */
 size_t underlay_ids(struct underlay *underlay, const struct sockaddr_storage *to, int64_t ids[UNDERLAY_SOCKETS]);

@@ -21,9 +21,9 @@ unsigned int underlay_offloads(const struct underlay *underlay) {
 void underlay_hold(struct underlay *underlay) { (void)underlay; }
 void underlay_release(struct underlay *underlay) { (void)underlay; }
 void underlay_count_refusal(struct underlay *underlay) { (void)underlay, refusals++; }
-struct binding *underlay_binding(struct underlay *underlay, int64_t id, sa_family_t family) {
+struct binding *underlay_binding(struct underlay *underlay, int64_t id, const struct sockaddr_storage *to) {
 	(void)underlay;
-	assert(id == 1 && family == AF_INET);
+	assert(id == 1 && to->ss_family == AF_INET);
 	return &socket_of;
 }
 size_t underlay_ids(struct underlay *underlay, const struct sockaddr_storage *to, int64_t ids[UNDERLAY_SOCKETS]) {
