@@ -339,7 +339,7 @@ def _api() -> Made:
             text.instances(data.instances(seen, chosen), False)
             text.paths(data.paths(seen, chosen), False)
             text.summary(data.summary(seen), False)
-        member = members._told([status, networks], instance.network_id)
+        member = members._told([status, networks], instance)
         stands = membership.member(plan, instance, member.status, member.online, member.node, [("R2", "down")])
         if stands:
             membership.cause(stands)

@@ -15,7 +15,6 @@
 #define LOOK_CROWD_MS 1000 /* where there are more peers than */
 #define CROWD 64
 #define LOOK_BUSY_MS 50 /* between two looks while a question is open or a hint was given */
-#define ROUTED_MS 5000  /* between two looks whether a peer's path goes where the route to it leads */
 #define HINTS 32
 #define PLACES 4
 

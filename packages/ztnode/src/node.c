@@ -6,7 +6,6 @@
 #include "expiry.h"
 #include "home.h"
 #include "io.h"
-#include "looks.h"
 #include "offloads.h"
 #include "receive.h"
 #include "scope.h"
@@ -29,6 +28,7 @@
 #include <unistd.h>
 
 #define LOOP_MS 250       /* the longest sleep of the main loop */
+#define LOOK_MS 2000      /* how often files and multicast groups are looked at without an event */
 #define FORGET_MS 3600000 /* how often the files of peers are looked at */
 
 struct node {
@@ -40,7 +40,6 @@ struct node {
 	atomic_bool stop;
 	int64_t deadline; /* of the core's background tasks; the main thread's */
 	int64_t forgot;   /* when the files of peers were looked at last, by clock_ms */
-	struct looks looks;
 	struct core_host host;
 	struct network_host network_host;
 	struct hello *hello;
@@ -214,17 +213,18 @@ failed:
 	return NULL;
 }
 
-/* What the kernel has told is taken before the look that sees it: that it has told something is enough to know. */
-static void drain(int netlink) {
+/* Whether the kernel has said that something has changed. */
+static bool drain(int netlink) {
 	char buffer[8192];
-	while (recv(netlink, buffer, sizeof buffer, 0) > 0) continue;
+	bool event = false;
+	while (recv(netlink, buffer, sizeof buffer, 0) > 0) event = true;
+	return event;
 }
 
 /* Milliseconds until something is due. */
 static int pause_for(const struct node *node) {
-	int64_t now = now_ms(), wait = node->deadline - now, most = contact_pause(node->host.contact);
+	int64_t wait = node->deadline - now_ms(), most = contact_pause(node->host.contact);
 	if (most > LOOP_MS) most = LOOP_MS;
-	most = looks_pause(&node->looks, now, most);
 	return (int)(wait < 1 ? 1 : wait > most ? most : wait);
 }
 
@@ -232,21 +232,20 @@ int node_run(struct node *node, int stop) {
 	if (pthread_create(&node->receiver, NULL, receive, node) != 0) return 1;
 	struct pollfd polls[3] = {
 		{.fd = node->host.wake, .events = POLLIN}, {.fd = node->netlink, .events = POLLIN}, {.fd = stop, .events = POLLIN}};
+	int64_t looked = 0;
 	while (!node->stop) {
 		int64_t now = now_ms();
 		shortcut_change_begin();
 		if (node->deadline <= now) ZT_Node_processBackgroundTasks(node->core, NULL, now, &node->deadline);
-		if (looks_due(&node->looks, polls[1].revents != 0, now)) {
-			drain(node->netlink);
+		bool event = polls[1].revents && drain(node->netlink);
+		if (event || now - looked >= LOOK_MS) {
 			look_around(node);
-			looks_done(&node->looks, now_ms());
+			looked = now;
 		}
 		contact_look(node->host.contact, localconf_settings(node->host.conf), now_ms());
 		shortcut_change_end();
 		guard_look(node->guard, now_ms());
 		io_flush(NULL);
-		/* What is told while a look is awaited does not wake the loop: that look sees it. */
-		polls[1].fd = node->looks.changed ? -1 : node->netlink;
 		if (poll(polls, 3, pause_for(node)) < 0) continue;
 		uint64_t value;
 		if (polls[0].revents) (void)!read(node->host.wake, &value, sizeof value);

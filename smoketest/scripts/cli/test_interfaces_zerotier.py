@@ -1098,7 +1098,7 @@ class ZeroTierInterfaceTest(ZeroTierSmoketest):
     def test_40_zerotier_vrf_that_is_missing(self):
         before = self.running_example(1)
         self.cli_set(zt254 + ['vrf', 'nowhere'])
-        self.refused('vrf nowhere does not exist; set vrf name nowhere first')
+        self.refused('vrf nowhere does not exist; create it first, on VyOS by set vrf name nowhere')
         self.cli_delete(zt254 + ['vrf'])
         self.cli_set(zt254 + ['remote', 'R2', 'prefix', '192.0.2.0/24'])
         self.cli_commit()
