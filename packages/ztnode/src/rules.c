@@ -64,6 +64,13 @@ static enum rules_look look_of(const unsigned char *rules, size_t length) {
 	return accepts_rest && count <= RULES_MOST ? look : RULES_AT_FRAMES;
 }
 
+/* A controller writes who is told of frames also where it is nobody. */
+static bool is_zero(const char *digits, size_t length) {
+	for (size_t i = 0; i < length; i++)
+		if (digits[i] != '0') return false;
+	return true;
+}
+
 enum rules_look rules_look(const char *config, size_t length) {
 	unsigned char rules[RULES_BYTES];
 	size_t count = 0;
@@ -73,7 +80,7 @@ enum rules_look rules_look(const char *config, size_t length) {
 		const char *stop = line;
 		while (stop < end && *stop != '\n' && *stop != '\r') stop++;
 		size_t here = (size_t)(stop - line);
-		if (here >= 3 && memcmp(line, "tt=", 3) == 0) return RULES_AT_FRAMES;
+		if (here >= 3 && memcmp(line, "tt=", 3) == 0 && !is_zero(line + 3, here - 3)) return RULES_AT_FRAMES;
 		if (here >= 2 && memcmp(line, "R=", 2) == 0) {
 			if (found) return RULES_AT_FRAMES;
 			found = true;

@@ -39,6 +39,7 @@ int main(void) {
 	assert(NO("R=\x01") && NO("R=\x01\x01x" ACCEPT) && NO("R=\x18\x04\x01\x02\x03\x04" DROP ACCEPT));
 	assert(NO("R=" ACCEPT "\x18\x05\x01") && NO("R=" ACCEPT "\\"));
 	/* Frames are reported to somebody; two sets of rules; text that the core does not read to its end. */
+	assert(IS("tt=0000000000\ntl=0000000000000000\nR=" ACCEPT) && NO("tt=0000000001\nR=" ACCEPT));
 	assert(NO("R=" ACCEPT "\ntt=8056c2e21c\n") && NO("R=" ACCEPT "\nR=" ACCEPT));
 	assert(!rules_look("n=\0\nR=\x01\\0", 11));
 	/* More rules than the core takes. */

@@ -404,9 +404,9 @@ static void configure(int owner, unsigned int which, unsigned int kind) {
 	rules[count++] = 1, rules[count++] = 0;
 	char *at = configs[owner][which];
 	memset(at, 0, 512);
-	size_t size =
-		(size_t)sprintf(at, "v=7\nnwid=%016llx\nts=1\nctmd=6ddd00\nr=1\nid=%.10s\nf=2\nml=20\nt=%d\nn=test\nmtu=7d0\nR=",
-	                    (unsigned long long)NETWORK(which), publics[owner], kind != 4);
+	size_t size = (size_t)sprintf(
+		at, "v=7\nnwid=%016llx\nts=1\nctmd=6ddd00\nr=1\nid=%.10s\ntt=0000000000\nf=2\nml=20\nt=%d\nn=test\nmtu=7d0\nR=",
+		(unsigned long long)NETWORK(which), publics[owner], kind != 4);
 	size += put_value(at + size, rules, count);
 	if (kind == 3) {
 		unsigned char bridge[8] = {0, 0, 2};
