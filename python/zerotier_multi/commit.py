@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from zerotier_multi import box, dependents, invite, names, restarts, systemd, turn, usage
-from zerotier_multi.box_checks import BoxFacts, check_on_box, on_these_cpus, tolerable, warnings, with_usable_homes, without_home
+from zerotier_multi.box_checks import check_on_box, on_these_cpus, tolerable, warnings, with_usable_homes, without_home
 from zerotier_multi.bundle import Bundle
 from zerotier_multi.bundle_parser import parse_bundle
 from zerotier_multi.configured_identity import coming_identity, settle
@@ -28,14 +28,14 @@ from zerotier_multi.errors import ConfigProblems, plain, refuse_if_any
 from zerotier_multi.facts import device_addresses, read_facts
 from zerotier_multi.files import Before, write_atomic
 from zerotier_multi.homefiles import HomeFiles
-from zerotier_multi.homes import HomeBefore, keep_secrets, make_home, own_identity, sync_home, token_renewals, write_fault
+from zerotier_multi.homes import HomeBefore, keep_secrets, make_home, own_identity, sync_home, token_renewals
 from zerotier_multi.hosts import current_files, read_hosts
 from zerotier_multi.identity import SecretIdentity
 from zerotier_multi.pathd.control import PathdError, ask
 from zerotier_multi.pathd.failures import Failures
 from zerotier_multi.pathd.kernel.sysctls import HASH_POLICIES
 from zerotier_multi.plan import InstancePlan, Plan, to_json
-from zerotier_multi.planner import HASH_POLICY, cpu_offset, instance_numbers, make_plan
+from zerotier_multi.planner import HASH_POLICY, cpu_offset, make_plan
 from zerotier_multi.plans import published_plans
 from zerotier_multi.units import dropin
 
@@ -123,7 +123,6 @@ def _checked(name: str, bundles: Mapping[str, Mapping[str, Any]], layer4: Iterab
     # VyOS commits each bundle by itself, and one that is refused stays as it is.
     coming = {other: b if b and not check_bundle(b, topology) else None for other, b in others.items()}
     facts = read_facts(bundle, topology, coming)
-    facts = replace(facts, write_faults=_write_faults(bundle, facts))
     problems = check_on_box(bundle, facts, known)
     tolerated = tolerable(bundle, facts, known) if problems and systemd.is_booting() else []
     refuse_if_any(problem for problem in problems if problem not in tolerated)
@@ -150,12 +149,6 @@ def _checked(name: str, bundles: Mapping[str, Mapping[str, Any]], layer4: Iterab
         *dependents.warnings(name, devices, elsewhere),
     ]
     return Change(name, plan, tuple(map(plain, told)), secrets, api_key, leaving, settings)
-
-
-def _write_faults(bundle: Bundle, facts: BoxFacts) -> dict[int, str]:
-    """Why homes cannot be written, by instance; without those that cannot be used at all."""
-    homes = {k: names.home(bundle.name, k) for k in instance_numbers(bundle, facts.topology)}
-    return {k: fault for k, home in homes.items() if (bundle.name, k) not in facts.home_faults and (fault := write_fault(home))}
 
 
 def _without(bundle: Bundle, off: Sequence[int]) -> list[str]:

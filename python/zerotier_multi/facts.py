@@ -16,7 +16,7 @@ from zerotier_multi.configured_identity import coming_identity
 from zerotier_multi.cpu import Topology
 from zerotier_multi.engine import IdentityError, address_is_valid
 from zerotier_multi.engine_choice import ZEROTIER_ONE
-from zerotier_multi.homes import home_fault, own_identity
+from zerotier_multi.homes import home_fault, write_fault, own_identity
 from zerotier_multi.identity import PublicIdentity
 from zerotier_multi.importing.home import controlled
 from zerotier_multi.netlink.links import Link
@@ -36,6 +36,7 @@ def read_facts(bundle: Bundle, topology: Topology, others: Mapping[str, Bundle |
     planet, planet_fault = _world(bundle.planet)
     moons = {given: _world(given, world.MOON) for given in bundle.moons}
     faults = {key: fault for key, home in homes.items() if (fault := home_fault(home))}
+    usable = {k: home for (name, k), home in homes.items() if (name, k) not in faults}
     engines = box.find_engines()
     return BoxFacts(
         topology=topology,
@@ -47,13 +48,14 @@ def read_facts(bundle: Bundle, topology: Topology, others: Mapping[str, Bundle |
         foreign_nexthops=_foreign_nexthops(),
         foreign_devices=_foreign_devices(bundle, numbers),
         home_faults=faults,
+        write_faults={k: fault for k, home in usable.items() if (fault := write_fault(home))},
         devices=device_addresses(),
         planet=planet,
         planet_fault=planet_fault,
         moons={given: data for given, (data, fault) in moons.items() if not fault},
         moon_faults={given: fault for given, (_, fault) in moons.items() if fault},
         zerotier_one=_version_where_it_matters(bundle, engines.get(ZEROTIER_ONE)),
-        own_addresses=_own_addresses(bundle, {k: home for (name, k), home in homes.items() if (name, k) not in faults}),
+        own_addresses=_own_addresses(bundle, usable),
         nodes=_nodes(bundle, topology, others) if any(bundle.override(k).identity for k in numbers) else {},
         identity_faults=_identity_faults(bundle, numbers, engines),
     )

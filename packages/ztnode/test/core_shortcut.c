@@ -47,14 +47,21 @@ static void scene_out(void (*how)(void)) {
 
 static void others_change(void) { shortcut_change_begin(), shortcut_change_end(); }
 
+/* A frame of 100 bytes without content. */
+static void typed_frame(unsigned char frame[100], const struct end *to, const struct end *from, unsigned int which,
+                        const unsigned char type[2]) {
+	memset(frame, 0, 100);
+	put_mac(frame, to->places[which].mac), put_mac(frame + 6, from->places[which].mac);
+	memcpy(frame + 12, type, 2);
+}
+
 /* Whether a frame of a type is asked for ('A': after a change), in and out: in a network whose rules look at types, the
  * first of each type, and always one that they drop; where they look further, every one. */
 static void types_in(unsigned int which, const unsigned char (*types)[2], const char *expected) {
 	pass(5);
 	for (size_t i = 0; expected[i]; i++) {
-		unsigned char frame[100] = {0};
-		put_mac(frame, alone.places[which].mac), put_mac(frame + 6, peer.places[which].mac);
-		memcpy(frame + 12, types[i], 2);
+		unsigned char frame[100];
+		typed_frame(frame, &alone, &peer, which, types[i]);
 		held = 0;
 		send_frame(&peer, NETWORK(which), frame, sizeof frame);
 		take_from_peer();
@@ -66,9 +73,8 @@ static void types_in(unsigned int which, const unsigned char (*types)[2], const 
 static void types_out(unsigned int which, const unsigned char (*types)[2], const char *expected) {
 	pass(5);
 	for (size_t i = 0; expected[i]; i++) {
-		unsigned char frame[100] = {0};
-		put_mac(frame, peer.places[which].mac), put_mac(frame + 6, alone.places[which].mac);
-		memcpy(frame + 12, types[i], 2);
+		unsigned char frame[100];
+		typed_frame(frame, &peer, &alone, which, types[i]);
 		if (expected[i] == 'A') others_change();
 		unsigned long before = asked_out;
 		leave_by(which, frame, sizeof frame);
