@@ -171,7 +171,7 @@ bench-remote:
 		$(if $(ROUNDS),--rounds $(ROUNDS)) $(if $(filter command line environment,$(origin SECONDS)),--seconds $(SECONDS)) $(REMOTE_ARGS)
 
 ENGINES_RUN := $(or $(NAME),engines-$(shell date +%F))
-bench-engines: BENCH_SELECTION = --scenarios throughput,forwarded --subjects "raw,wireguard-go,zerotier,ztnode x 1"
+bench-engines: BENCH_SELECTION = --scenarios throughput,forwarded,pinned --subjects "raw,wireguard-go,zerotier,ztnode x 1"
 bench-engines: debs bench-peers
 	@$(PYTHON) -m bench run $(BENCH_SELECTION) --name $(ENGINES_RUN) --rounds $(or $(ROUNDS),5) $(if $(ZEROTIER_ONE),--zerotier-one $(ZEROTIER_ONE)) $(DEBS)/*.deb
 	@$(PYTHON) -m bench engines build/bench/$(ENGINES_RUN) $(ENGINES_ARGS)

@@ -38,6 +38,10 @@ LINES = (
     Line("forwarded TCP, no GRO", "forwarded", {"traffic": "tcp-8", "lan_offload": "off"}),
     Line("forwarded UDP 1200, at most 0.5 % lost", "forwarded", {"traffic": "udp-1200 lossless", "lan_offload": "on"}),
     Line("the same, UDP GRO on the LAN", "forwarded", {"traffic": "udp-1200 lossless", "lan_offload": "udp"}),
+    Line("on one CPU: forwarded TCP, GRO on the LAN", "pinned", {"traffic": "tcp-8", "lan_offload": "on"}),
+    Line("on one CPU: forwarded TCP, no GRO", "pinned", {"traffic": "tcp-8", "lan_offload": "off"}),
+    Line("on one CPU: forwarded UDP 1200, at most 0.5 % lost", "pinned", {"traffic": "udp-1200 lossless", "lan_offload": "on"}),
+    Line("on one CPU: the same, UDP GRO on the LAN", "pinned", {"traffic": "udp-1200 lossless", "lan_offload": "udp"}),
 )
 
 

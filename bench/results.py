@@ -22,7 +22,7 @@ FORMAT = 1
 GROUPS = ("raw", "peer", "stock", "ours")
 BETTER = ("higher", "lower")
 SCENARIOS = (
-    "throughput", "forwarded", "memory", "transfer-1gb", "scaling", "loopback", "evenness", "latency", "stalls", "commit",
+    "throughput", "forwarded", "pinned", "memory", "transfer-1gb", "scaling", "loopback", "evenness", "latency", "stalls", "commit",
     "trusted-path", "profile",
 )  # fmt: skip
 

@@ -10,6 +10,7 @@ from bench.measure.common import Context, Reading
 MEASURES: Mapping[str, Callable[[Context], Iterator[Reading]]] = {
     "throughput": load.throughput,
     "forwarded": load.forwarded,
+    "pinned": load.pinned,
     "transfer-1gb": load.transfer,
     "memory": memory.measure,
     "scaling": scaling.measure,

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 from bench.ends import End, stop
 from bench.measure.common import Context, Reading
@@ -48,12 +50,25 @@ def throughput(context: Context) -> Iterator[Reading]:
 def forwarded(context: Context) -> Iterator[Reading]:
     """The same between hosts behind the routers, with and without receive offload on the routers' LANs."""
     with context.link(lans=True) as link:
-        context.lans[0].reach(context.lans[1].address)
-        for offload in context.parameters["lan_offload"]:
-            for lan in context.lans:
-                lan.set_gro(offload != "off", udp=offload == "udp")
-            kinds = [name for name in context.parameters["traffic"] if offload != "udp" or KINDS[name].udp]
-            yield from _kinds(context, context.hosts, link, kinds, {"lan_offload": offload})
+        yield from _forwarded(context, link)
+
+
+def pinned(context: Context) -> Iterator[Reading]:
+    """The same with the programs of both routers on one CPU, which the scenario names."""
+    with context.link(lans=True) as link:
+        for pid in link.pids:
+            for thread in Path(f"/proc/{pid}/task").iterdir():
+                os.sched_setaffinity(int(thread.name), {context.parameters["cpu"]})
+        yield from _forwarded(context, link)
+
+
+def _forwarded(context: Context, link: Link) -> Iterator[Reading]:
+    context.lans[0].reach(context.lans[1].address)
+    for offload in context.parameters["lan_offload"]:
+        for lan in context.lans:
+            lan.set_gro(offload != "off", udp=offload == "udp")
+        kinds = [name for name in context.parameters["traffic"] if offload != "udp" or KINDS[name].udp]
+        yield from _kinds(context, context.hosts, link, kinds, {"lan_offload": offload})
 
 
 def _kinds(

@@ -21,6 +21,7 @@ from bench.traffic import KINDS, Senders, carry
 # Scenarios that are measured in the lab alone.
 WHY_NOT = {
     "forwarded": "it needs a host behind each router",
+    "pinned": "it needs a host behind each router",
     "loopback": "the boxes have no program that echoes datagrams",
     "evenness": "it needs a host behind each router, and a CPU budget for each instance",
     "stalls": "it kills instances and cuts ports, which routers in use are spared",

@@ -15,7 +15,7 @@ from bench.report.view import Block, Cell, Section, Table, unavailable
 from bench.results import LOOPBACK_COST, ROUND_TRIP, Row, Run, Scenario
 
 ORDER = (
-    "scaling", "throughput", "forwarded", "latency", "stalls", "evenness", "loopback", "memory", "transfer-1gb", "commit", "trusted-path", "profile",
+    "scaling", "throughput", "forwarded", "pinned", "latency", "stalls", "evenness", "loopback", "memory", "transfer-1gb", "commit", "trusted-path", "profile",
 )  # fmt: skip
 TIMELINE = "Traffic over time, one strip per subject; the event is at 0. The table has the longest gap."
 COMPACT = 3  # conditions from which on a metric that is not the scenario's own gets one block

@@ -10,8 +10,8 @@ from bench.report.view import Cell, Table
 from bench.results import Run
 
 SHOWN = {  # metrics that the summary has of each scenario; the page has all
-    "forwarded": ("throughput", "cpu per Gbit"), "latency": ("latency p99",), "stalls": ("stall",), "memory": ("PSS", "cpu per minute"),
-    "transfer-1gb": ("duration",), "commit": ("commit time",), "trusted-path": ("throughput",),
+    "forwarded": ("throughput", "cpu per Gbit"), "pinned": ("throughput",), "latency": ("latency p99",), "stalls": ("stall",),
+    "memory": ("PSS", "cpu per minute"), "transfer-1gb": ("duration",), "commit": ("commit time",), "trusted-path": ("throughput",),
 }  # fmt: skip
 
 

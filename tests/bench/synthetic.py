@@ -165,6 +165,14 @@ def invented(seed: int = 1, factor: float = 1.0, traffics: Sequence[str] = TRAFF
         make.row(subject, group, "throughput", "Mbit/s", speed * (1 if offload == "on" else 0.5), traffic="tcp-16", lan_offload=offload)
         for offload in ("on", "off") for subject, group, speed in (("raw link", "raw", 30000.0), ("ZeroTier x 1", "stock", 1500.0), ("ztnode x 4", "ours", 5200.0))
     )  # fmt: skip
+    pinned = tuple(
+        make.row(subject, group, "throughput", "Mbit/s", speed, traffic="tcp-8", lan_offload="on")
+        for subject, group, speed in (
+            ("wireguard-go", "peer", 1200.0),
+            ("ZeroTier x 1", "stock", 330.0),
+            ("ztnode x 1", "ours", 2700.0),
+        )
+    )
     transfer = tuple(
         make.row(subject, group, "throughput", "Mbit/s", speed)
         for subject, group, speed in (("raw link", "raw", 21000.0), ("OpenVPN", "peer", 800.0), ("ZeroTier x 1", "stock", 1700.0), ("ztnode x 1", "ours", 5600.0))
@@ -177,6 +185,7 @@ def invented(seed: int = 1, factor: float = 1.0, traffics: Sequence[str] = TRAFF
     parts = {
         "throughput": ("Throughput", "How fast is it beside what else I could take?", make.throughput(traffics)),
         "forwarded": ("Forwarded traffic", "How fast is it between hosts behind the routers?", forwarded),
+        "pinned": ("Throughput of one CPU", "What does one program carry with the one CPU that it has?", pinned),
         "memory": ("Memory and processor time", "What does it take from the router?", make.memory()),
         "transfer-1gb": ("1 GB of random data", "How long does one large transfer take?", transfer),
         "loopback": ("The loopback address", "What does the loopback address cost?", make.loopback()),
