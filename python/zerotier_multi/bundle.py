@@ -49,6 +49,7 @@ class InstanceOverride:
     listen: tuple[IPAddress, ...] = ()
     disabled: bool = False
     weight: int | None = None
+    backup: bool = False
     source_interface: str | None = None
     gateways: tuple[IPAddress, ...] = ()
     settings: tuple[Given, ...] = ()  # of local.conf

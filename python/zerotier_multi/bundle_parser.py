@@ -242,6 +242,7 @@ def _override(reader: _Reader) -> InstanceOverride:
         listen=reader.many("listen-address", ipaddress.ip_address),
         disabled=reader.has("disable"),
         weight=reader.number("weight"),
+        backup=reader.has("backup"),
         source_interface=reader.tree.get("source-interface"),
         gateways=reader.many("gateway", ipaddress.ip_address),
         settings=reader.settings(),

@@ -34,6 +34,7 @@ def check_bundle(bundle: Bundle, topology: Topology) -> list[Problem]:
         *_vrf(bundle),
         *mirror.problems(bundle),
         *_weights(bundle, numbers),
+        *_backups(bundle, numbers),
         *_networks(bundle, numbers),
         *networks.problems(bundle, numbers, instance_count(bundle, topology)),
         *bridges.problems(bundle, numbers),
@@ -62,6 +63,17 @@ def _weights(bundle: Bundle, numbers: Sequence[int]) -> Iterable[Problem]:
         yield Problem(
             f"{bundle.path} balance weights auto", f"conflicts with {weight}; delete that weight or set balance weights static"
         )
+
+
+def _backups(bundle: Bundle, numbers: Sequence[int]) -> Iterable[Problem]:
+    """A backup needs what it is a backup of, and somebody who notices that this fails."""
+    backups = [k for k in numbers if bundle.override(k).backup]
+    for k in backups[:1]:
+        path = f"{bundle.path} instance {k} backup"
+        if len(backups) == len(numbers):
+            yield Problem(path, "is of no use where every instance is a backup; delete it, or run one more instance")
+        if bundle.health_disabled:
+            yield Problem(path, "needs the probes, which notice that other paths fail; delete health-check disable or this backup")
 
 
 def _networks(bundle: Bundle, numbers: Sequence[int]) -> Iterable[Problem]:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from zerotier_multi.plan import InstancePlan, Plan
-from zerotier_multi.states import NetworkState, PathState
+from zerotier_multi.states import WORKING, NetworkState, PathState
 
 # ZeroTier's words that say by themselves what is the matter (OneService.cpp, _networkToJson).
 _FAILURES = {
@@ -76,10 +76,10 @@ def member(
 ) -> Member | None:
     """Where an instance stands; ``states`` are (remote, state) of its paths. None where ``status`` is not known."""
     # A path that is about to come, or is kept out on purpose, says nothing about the network.
-    found = word(status, online, [state == PathState.UP for _remote, state in states if state in (PathState.UP, PathState.DOWN)])
+    found = word(status, online, [state in WORKING for _remote, state in states if state in (*WORKING, PathState.DOWN)])
     if found is None:
         return None
-    reached = {remote for remote, state in states if state == PathState.UP}
+    reached = {remote for remote, state in states if state in WORKING}
     unreached = tuple(dict.fromkeys(remote for remote, _state in states if remote not in reached))
     return Member(
         plan.bundle, instance.number, instance.network_id, instance.port, node, found,

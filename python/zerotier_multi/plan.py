@@ -90,7 +90,8 @@ class PathPlan:
     via: str
     nexthop_id: int
     lladdr: str | None  # MAC of the remote's TAP where its identity is known: a permanent neighbour
-    weight: int = 1  # share of the traffic; a plan of an earlier version has no word on it
+    weight: int = 1  # share of the traffic; a plan of an earlier version has no word on it, nor on what follows
+    backup: bool = False  # it carries traffic while no other path to the remote does
 
 
 @dataclass(frozen=True)

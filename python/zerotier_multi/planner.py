@@ -177,6 +177,7 @@ def _paths(bundle: Bundle, numbers: Sequence[int], remotes: Sequence[Remote]) ->
                     nexthop_id=names.nexthop_id(bundle.name, transit.family, site, k),
                     lladdr=mac_on_network(identity.address, bundle.network(k) or "") if identity else None,
                     weight=bundle.weight(k),
+                    backup=bundle.override(k).backup,
                 )
 
 

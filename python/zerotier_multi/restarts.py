@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from zerotier_multi import systemd
 from zerotier_multi.pathd.control import PathdError, ask
 from zerotier_multi.plan import InstancePlan
-from zerotier_multi.states import PathState
+from zerotier_multi.states import WORKING
 
 PATIENCE = 10.0  # seconds that an instance gets to carry again before the next one goes
 _POLL = 0.01, 0.1  # seconds between two looks: at first, and at most
@@ -21,7 +21,7 @@ IsBack = Callable[[], bool]
 
 
 def paths_up(bundle: str) -> dict[int, set[tuple[str, int]]]:
-    """(remote, family) of the paths that carry traffic, by instance; one without such a path is left out.
+    """(remote, family) of the paths that work, by instance; one without such a path is left out.
 
     Raises :class:`PathdError`.
     """
@@ -30,7 +30,7 @@ def paths_up(bundle: str) -> dict[int, set[tuple[str, int]]]:
         raise PathdError(f"zerotier-pathd does not know {bundle}")
     found: dict[int, set[tuple[str, int]]] = {}
     for path in bundles[bundle]["paths"]:
-        if path["state"] == PathState.UP:
+        if path["state"] in WORKING:
             found.setdefault(path["instance"], set()).add((path["remote"], path["family"]))
     return found
 

@@ -13,6 +13,7 @@ class PathState(StrEnum):
     """A path from one instance to one remote."""
 
     UP = "up"  # it carries traffic
+    BACKUP = "backup"  # it works, and carries traffic once no other path to the remote does
     NO_ROUTE = "no route"  # its probes are answered, but the kernel sends nothing over it
     WAITING = "waiting"  # for the other paths to the remote, or for its device
     DRAINED = "drained"  # carries nothing new, because its instance is to be restarted
@@ -26,12 +27,20 @@ class PathState(StrEnum):
     @property
     def answered(self) -> bool:
         """Whether the probes of a path in this state are answered and nobody keeps it out of use."""
-        return self in (PathState.UP, PathState.NO_ROUTE)
+        return self.works or self is PathState.NO_ROUTE
+
+    @property
+    def works(self) -> bool:
+        """Whether a path in this state carries traffic, or waits for its turn as a backup."""
+        return self in WORKING
 
     @property
     def probed(self) -> bool:
         """Whether a path in this state has been judged by its probes."""
         return self not in (PathState.NO_DEVICE, PathState.WAITING, PathState.DRAINED)
+
+
+WORKING = (PathState.UP, PathState.BACKUP)
 
 
 class BundleState(StrEnum):
@@ -79,7 +88,12 @@ def bundle_state(paths: Iterable[str], unrouted: bool = False) -> BundleState | 
         return None
     if PathState.UP not in found:
         return BundleState.UNKNOWN if PathState.UNKNOWN in found else BundleState.DOWN
-    return BundleState.UP if found.count(PathState.UP) == len(found) and not unrouted else BundleState.DEGRADED
+    return BundleState.UP if working(found) == len(found) and not unrouted else BundleState.DEGRADED
+
+
+def working(paths: Iterable[str]) -> int:
+    """How many of the paths in these states work."""
+    return sum(path in WORKING for path in paths)
 
 
 def link_state(up: bool, carrier: bool) -> LinkState:

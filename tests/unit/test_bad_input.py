@@ -152,6 +152,10 @@ ALONE = [
      f"{P} vrf zt12p3 is a device name of bundles; choose a VRF name other than ztN and ztNpK"),
     ("a fixed weight where weights are measured", EXAMPLE + "balance weights auto\ninstance 2 weight 3",
      f"{P} balance weights auto conflicts with instance 2 weight 3; delete that weight or set balance weights static"),
+    ("backups alone", EXAMPLE + "instances 2\ninstance 1 backup\ninstance 2 backup",
+     f"{P} instance 1 backup is of no use where every instance is a backup; delete it, or run one more instance"),
+    ("a backup without probes", EXAMPLE + "instance 2 backup\nhealth-check disable",
+     f"{P} instance 2 backup needs the probes, which notice that other paths fail; delete health-check disable or this backup"),
     ("an uplink that is a member", EXAMPLE + "instance 2 source-interface zt1p2",
      f"{P} instance 2 source-interface zt1p2 is a device of a bundle and cannot be an uplink; set an interface such as eth1"),
     ("an uplink that is a tunnel", EXAMPLE + "instance 2 source-interface wg0",
@@ -251,16 +255,17 @@ ON_BOX = [
      f"{P} remote R2 prefix 10.0.55.1/32 is address 10.0.55.1/32 of zt0 on this router; set a prefix that R2 has"),
     ("an address of this router with a longer prefix behind a remote", EXAMPLE.replace("55.1/32", "55.1/24") + "remote R2 prefix 10.0.55.1/32", {},
      f"{P} remote R2 prefix 10.0.55.1/32 is address 10.0.55.1/24 of zt0 on this router; set a prefix that R2 has"),
-    ("a loopback address to listen on", EXAMPLE + "listen-address 198.51.100.1\nlisten-address 192.0.2.1",
-     {"devices": {"eth0": ("198.51.100.1",), "lo": ("192.0.2.1",)}},
-     f"{P} listen-address 192.0.2.1 is an address of lo, a tunnel or loopback device, where ztnode does not listen; "
-     "set an address of an interface such as eth1, or engine zerotier-one"),
+    ("an address in a VRF to listen on", EXAMPLE + "listen-address 198.51.100.1\nlisten-address 192.0.2.1",
+     {"devices": {"eth0": ("198.51.100.1",), "dum0": ("192.0.2.1",)}, "vrf_of": {"dum0": "red"}},
+     f"{P} listen-address 192.0.2.1 is an address of dum0 in VRF red, where ztnode does not listen; "
+     "set an address of an interface such as eth1, or of a device outside VRFs"),
     ("the loopback address to listen on", EXAMPLE + "instance 2 listen-address 127.0.0.1", {},
-     f"{P} instance 2 listen-address 127.0.0.1 is an address of lo, a tunnel or loopback device, where ztnode does not listen; "
-     "set an address of an interface such as eth1, or engine zerotier-one"),
+     f"{P} instance 2 listen-address 127.0.0.1 is known on this router alone; set an address that remotes reach"),
+    ("a link-local address of a dummy to listen on", EXAMPLE + "listen-address fe80::1", {"devices": {"dum0": ("fe80::1",)}},
+     f"{P} listen-address fe80::1 is known on this router alone; set an address that remotes reach"),
     ("a tunnel's address to listen on", EXAMPLE + "instance 2 listen-address 2001:db8::1", {"devices": {"wg0": ("2001:db8::1",)}},
-     f"{P} instance 2 listen-address 2001:db8::1 is an address of wg0, a tunnel or loopback device, where ztnode does not listen; "
-     "set an address of an interface such as eth1, or engine zerotier-one"),
+     f"{P} instance 2 listen-address 2001:db8::1 is an address of wg0, a tunnel or device of containers, where ztnode does not listen; "
+     "set an address of an interface such as eth1 or of lo, or engine zerotier-one"),
     ("a bundle's own address to listen on", EXAMPLE + "engine zerotier-one\ninstance 2 listen-address 10.15.0.1",
      {"devices": {"zt1p1": ("10.15.0.1",)}, "engines": {"zerotier-one": "/usr/sbin/zerotier-one"}},
      f"{P} instance 2 listen-address 10.15.0.1 is an address of zt1p1, a device of a bundle; set an address of an interface such as eth1"),
@@ -276,10 +281,13 @@ def test_a_bundle_on_this_box(text: str, facts: dict, sentence: str) -> None:
 
 
 HEARD = [
+    ("one of lo", "listen-address 192.0.2.1\nlisten-address 2001:db8::1", {"lo": ("192.0.2.1", "2001:db8::1"), "eth0": ()}),
+    ("one of a dummy", "listen-address 192.0.2.1", {"dum0": ("192.0.2.1",)}),
+    ("one of a tunnel that lo has too", "listen-address 192.0.2.1", {"wg0": ("192.0.2.1",), "lo": ("192.0.2.1",)}),
     ("one that an interface has too", "listen-address 192.0.2.1", {"lo": ("192.0.2.1",), "eth0": ("192.0.2.1",)}),
     ("one that no device has yet", "listen-address 192.0.2.1", {"lo": ()}),
-    ("a zerotier-one, which binds to any", "engine zerotier-one\nlisten-address 192.0.2.1", {"dum0": ("192.0.2.1",)}),
-    ("what needs a zerotier-one", "bonding-policy balance-rr\nlisten-address 192.0.2.1", {"dum0": ("192.0.2.1",)}),
+    ("a zerotier-one, which binds to any", "engine zerotier-one\nlisten-address 192.0.2.1", {"wg0": ("192.0.2.1",)}),
+    ("what needs a zerotier-one", "bonding-policy balance-rr\nlisten-address 192.0.2.1", {"wg0": ("192.0.2.1",)}),
     ("an instance that has its own", "listen-address 192.0.2.1\n" + "".join(f"instance {k} listen-address 198.51.100.1\n" for k in range(1, 5)),
      {"lo": ("192.0.2.1",), "eth0": ("198.51.100.1",)}),
 ]  # fmt: skip
@@ -287,7 +295,7 @@ HEARD = [
 
 def test_an_engine_that_is_chosen_because_it_is_the_only_one_listens_on_any_address() -> None:
     bundle = parse_bundle("zt0", configured(EXAMPLE + "listen-address 192.0.2.1")["zt0"])
-    only = replace(BOX, devices={"dum0": ("192.0.2.1",)}, engines={"zerotier-one": "/usr/sbin/zerotier-one"})
+    only = replace(BOX, devices={"wg0": ("192.0.2.1",)}, engines={"zerotier-one": "/usr/sbin/zerotier-one"})
     assert check_on_box(bundle, only) == []
 
 
@@ -466,6 +474,59 @@ def test_an_uplink_may_come_later_than_the_configuration() -> None:
         f"{P} instance 2 source-interface pppoe0: the interface does not exist yet; the instance waits for it"
     ]
     assert warnings(parsed, replace(BOX, devices={"pppoe0": ()})) == []
+
+
+ENDPOINT = "controller-free\nremote R2 instance 1 endpoint 203.0.113.9:9993\nremote R3 site 3\n"
+ON_LO = "listen-address 192.0.2.1\n"
+
+
+@pytest.mark.parametrize(
+    ("lines", "inside"),
+    [
+        (ON_LO + "remote R2 prefix 203.0.113.9/32", "R2 prefix 203.0.113.9/32"),
+        (ON_LO + "remote R3 prefix 203.0.113.0/24", "R3 prefix 203.0.113.0/24"),
+        (ON_LO + "remote R2 prefix 0.0.0.0/0", None),
+        (ON_LO + "remote R2 prefix 198.51.100.0/24", None),
+        (ON_LO + "remote R2 prefix 203.0.113.9/32\ninstance 1 source-interface eth0", None),
+        (ON_LO + "remote R2 prefix 203.0.113.9/32\ninstance 1 listen-address 198.51.100.1", None),
+        (ON_LO + "remote R2 prefix 203.0.113.9/32\nvrf red", None),
+        ("listen-address 2001:db8::1\nremote R2 prefix 203.0.113.9/32", None),
+        ("remote R2 prefix 203.0.113.9/32", None),
+    ],
+)
+def test_routes_over_a_bundle_that_lead_an_address_of_lo_astray_are_warned_of(lines: str, inside: str | None) -> None:
+    parsed = parse_bundle("zt0", configured(EXAMPLE + ENDPOINT + lines)["zt0"])
+    facts = replace(BOX, devices={"eth0": ("198.51.100.1",), "lo": ("192.0.2.1", "2001:db8::1")})
+    sentence = (
+        f"{P} remote {inside}: endpoint 203.0.113.9:9993 of remote R2 is inside, and what instance 1 sends from listen-address "
+        "192.0.2.1 follows the routes; delete the prefix, or add a longer route to the endpoint by an uplink"
+    )
+    assert [text for text in warnings(parsed, facts) if "is inside" in text] == ([sentence] if inside else [])
+
+
+def test_the_devices_of_a_vrf_are_known_with_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also those that are in it by way of a bridge."""
+    found = [
+        Link(1, "lo", None, 65536, True, True),
+        Link(2, "red", "vrf", 65575, True, True, table=100),
+        Link(3, "dum0", "dummy", 1500, True, True, master=2),
+        Link(4, "br0", "bridge", 1500, True, True, master=2),
+        Link(5, "eth0", None, 1500, True, True, master=4),
+        Link(6, "dum1", "dummy", 1500, True, True),
+    ]
+
+    class Kernel:
+        def __enter__(self) -> Kernel:
+            return self
+
+        def __exit__(self, *_error: object) -> None:
+            pass
+
+        def links(self) -> dict[str, Link]:
+            return {link.name: link for link in found}
+
+    monkeypatch.setattr(box_facts, "Rtnl", Kernel)
+    assert box_facts._vrf_of() == {"dum0": "red", "br0": "red", "eth0": "red"}
 
 
 def test_the_port_of_an_instance_that_is_just_being_restarted_is_not_another_programs(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -148,6 +148,54 @@ def test_a_narrow_path_serves_while_there_is_no_better_one() -> None:
     assert unusable([PLAN], narrow, ["zt0p1", "zt0p3", "zt0p4"], router()) == others, "all others are drained"
 
 
+SPARE = replace(PLAN, paths=(*PLAN.paths[:3], replace(PLAN.paths[3], backup=True)))
+LAST = MEMBERS[3]
+FALLEN = {**dict.fromkeys(MEMBERS, PathState.DOWN), LAST: PathState.UP}
+
+
+@pytest.mark.parametrize(
+    ("changes", "used"),
+    [
+        ({}, [0, 1, 2]),
+        ({"plans": [PLAN], "backups": {LAST}}, [0, 1, 2]),
+        ({"verdicts": {**UP, MEMBERS[0]: PathState.DOWN}}, [1, 2]),
+        ({"verdicts": FALLEN}, [3]),
+        ({"verdicts": {**FALLEN, MEMBERS[1]: PathState.NARROW}}, [3]),
+        ({"verdicts": {**FALLEN, MEMBERS[1]: PathState.NARROW, LAST: PathState.NARROW}}, [1]),
+        ({"drains": {f"zt0p{n}": Drain(10 + n, NOW + 1) for n in (1, 2, 3)}}, [3]),
+        ({"refused": set(MEMBERS[:3])}, [3]),
+        ({"verdicts": {**UP, LAST: PathState.DOWN}}, [0, 1, 2]),
+    ],
+    ids=["all work", "for the remote", "one of the others", "none", "a narrow one", "all narrow", "restarts", "kernel", "dead"],
+)
+def test_a_backup_serves_while_no_other_path_does(changes: dict[str, object], used: list[int]) -> None:
+    made = decide(seen(**{"plans": [SPARE], **changes}))
+    assert made.up == {MEMBERS[n] for n in used}
+    assert made.want.groups[GROUP].members == tuple(MEMBERS[n] for n in used)
+
+
+def test_a_backup_that_has_nothing_to_carry_says_so() -> None:
+    def states(verdicts: Mapping[int, PathState], up: Collection[int], links: bool = True) -> PathState:
+        have = router() if links else KernelState()
+        return path_states([SPARE], have, up, verdicts, [], [])[LAST]
+
+    assert states(UP, MEMBERS[:3]) == PathState.BACKUP
+    assert path_states([PLAN], router(), MEMBERS[:3], UP, [], [], [LAST])[LAST] == PathState.BACKUP
+    assert states(FALLEN, [LAST]) == PathState.UP
+    assert states(FALLEN, []) == PathState.WAITING, "it is about to be used"
+    assert states({**UP, LAST: PathState.DOWN}, MEMBERS[:3]) == PathState.DOWN
+    assert states(UP, MEMBERS[:3], links=False) == PathState.NO_DEVICE
+
+
+def test_no_group_waits_for_a_backup_but_the_backup_waits_for_the_others() -> None:
+    bare = router()
+    for action in decide(seen(verdicts={})).todo:
+        bare = after(bare, action)
+    first = {member: PathState.UP for member in MEMBERS[:3]}
+    assert decide(seen(plans=[SPARE], have=bare, verdicts=first)).up == set(MEMBERS[:3])
+    assert decide(seen(plans=[SPARE], have=bare, verdicts=FALLEN)).waiting_since == {GROUP: NOW}
+
+
 def test_an_uplink_takes_packets_from_everywhere() -> None:
     kept = replace(PLAN, instances=(replace(PLAN.instances[0], source_interface="eth1"), *PLAN.instances[1:]))
     have = router()

@@ -14,6 +14,7 @@ from types import SimpleNamespace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from zerotier_multi.pathd.probe import prober as prober_module
 from zerotier_multi.pathd.probe import wire
 from zerotier_multi.pathd.probe.health import FREE_FALLS, HISTORY, Health, Peer
 from zerotier_multi.pathd.probe.trust import Trust
@@ -571,3 +572,68 @@ def test_what_is_under_way_over_a_path_that_is_to_go_is_waited_for(
     prober._states[2].health.rtt = 100.0
     waited(loop, prober, 2)
     assert slept == [0.06, 0.01, 10.0]
+
+
+def test_a_backup_says_so_on_the_wire() -> None:
+    probe = wire.Probe(1, False, 4, 800, 5, 1, 2, 3, backup=True)
+    found = wire.decode(wire.encode(probe, 6, 7), 6)
+    assert found and found[2].backup and not found[2].large and not found[2].twin
+
+
+def test_probes_at_another_pace_are_judged_by_it() -> None:
+    health = path(up=True)
+    assert health.sent(0.0) and health.sent(I)
+    health.pace(5.0)
+    for n in range(M - 1):
+        health.sent(10.0 + 5.0 * n)
+        assert not health.judge(10.0 + 5.0 * n + 4.9)
+    health.sent(20.0)
+    assert not health.judge(20.9) and health.judge(21.3) and not health.up
+
+
+def test_a_backup_is_probed_rarely_while_another_path_works(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A prober that is both ends of two paths over ``lo``."""
+    monkeypatch.setattr(prober_module, "FRESH", 0.3)
+    monkeypatch.setattr(prober_module, "REST", 0.6)
+    loop = asyncio.new_event_loop()
+    prober = Prober(loop, lambda: None)
+    index, ways = socket.if_nametoindex("lo"), {1: "127.0.0.1", 2: "127.0.0.2"}
+    interval = 0.05
+    prober.configure(
+        [Target(n, "zt0", "R2", n, 4, index, via, via, interval, M, backup=n == 2) for n, via in ways.items()], set(), set()
+    )
+    sent: dict[int, list[float]] = {1: [], 2: []}
+    lost: set[int] = set()
+
+    def noted(number: int, send: Callable[[bytes], None]) -> Callable[[bytes], None]:
+        def note(packet: bytes) -> None:
+            sent[number].append(time.monotonic())
+            if number not in lost:
+                send(packet)
+
+        return note
+
+    for number in ways:
+        prober._states[number].send = noted(number, prober._states[number].send)
+
+    def wait(done: Callable[[], bool]) -> None:
+        async def look() -> None:
+            async with asyncio.timeout(30):
+                while not done():
+                    await asyncio.sleep(0.01)
+
+        loop.run_until_complete(look())
+
+    wait(lambda: prober.verdict(1) == prober.verdict(2) == PathState.UP and prober._states[2].rests)
+    assert prober.is_backup(2) and not prober.is_backup(1) and not prober._states[1].rests
+    many = len(sent[1]) + 60
+    few = len(sent[2])
+    wait(lambda: len(sent[1]) >= many)
+    assert len(sent[2]) - few < 60 * interval / 0.6 + 4 and prober.verdict(2) == PathState.UP
+    lost.add(1)
+    wait(lambda: prober.verdict(1) == PathState.DOWN)
+    few = len(sent[2])
+    wait(lambda: len(sent[2]) >= few + 5)
+    assert not prober._states[2].rests and prober.verdict(2) == PathState.UP
+    lost.clear()
+    wait(lambda: prober.verdict(1) == PathState.UP and prober._states[2].rests)

@@ -20,7 +20,7 @@ from zerotier_multi.op.peer import peer_node, underlay
 from zerotier_multi.op.snapshot import Answer, Snapshot
 from zerotier_multi.plan import InstancePlan, NetworkPlan, PathPlan, Plan
 from zerotier_multi.planner import HASH_POLICY
-from zerotier_multi.states import BundleState, PathState
+from zerotier_multi.states import WORKING, BundleState, PathState, working
 from zerotier_multi.states import bundle_state as states_of
 
 SCHEMA = 1
@@ -80,7 +80,7 @@ def bundle(snapshot: Snapshot, plan: Plan) -> Data:
         "instances": [instance_entry(snapshot, plan, instance) for instance in plan.instances],
         "to_authorize": _to_authorize(snapshot, plan),
         "paths_not_up": [
-            path_entry(snapshot, plan, path) for path in plan.paths if path_state(snapshot, plan, path) != PathState.UP
+            path_entry(snapshot, plan, path) for path in plan.paths if path_state(snapshot, plan, path) not in WORKING
         ],
         "general_warnings": general_warnings(snapshot),
     }
@@ -129,7 +129,7 @@ def bundle_entry(snapshot: Snapshot, plan: Plan) -> Data:
         "state": state,
         "instances_up": len(running),
         "instances_total": len(plan.instances),
-        "paths_up": states.count(PathState.UP),
+        "paths_up": working(states),
         "paths_total": len(states),
         "rate_in_bits": _bundle_rate(snapshot, plan, "rx_bytes", 8),
         "rate_out_bits": _bundle_rate(snapshot, plan, "tx_bytes", 8),
@@ -181,7 +181,7 @@ def _remote(snapshot: Snapshot, plan: Plan, name: str) -> Data:
     return {
         "remote": name,
         "prefixes": [route.prefix for route in plan.routes if route.group_id in groups],
-        "paths_up": states.count(PathState.UP),
+        "paths_up": working(states),
         "paths_total": len(states),
     }
 

@@ -20,7 +20,7 @@ from zerotier_multi.op.gather import Watcher, plan_of
 from zerotier_multi.op.snapshot import Snapshot
 from zerotier_multi.op.text import instance_word, warning_lines
 from zerotier_multi.plan import Plan
-from zerotier_multi.states import PathState
+from zerotier_multi.states import working
 
 INTERVAL = 1.0
 # A screen of its own without a cursor, where long lines are cut and not continued below; and back.
@@ -55,7 +55,7 @@ def _row(snapshot: Snapshot, plan: Plan, place: int, colour: bool) -> list[str]:
     return [
         str(instance.number),
         table.state(instance_word(entry), colour),
-        f"{states.count(PathState.UP)}/{len(states)}",
+        f"{working(states)}/{len(states)}",
         table.mbit(entry["rate_in_bits"]),
         table.mbit(entry["rate_out_bits"]),
         *("-" if rate is None else str(round(rate)) for rate in packets),

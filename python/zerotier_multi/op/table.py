@@ -8,14 +8,14 @@ import sys
 import textwrap
 from collections.abc import Sequence
 
-from zerotier_multi.states import BundleState, LinkState, NetworkState, PathState
+from zerotier_multi.states import WORKING, BundleState, LinkState, NetworkState, PathState
 
 WIDTH = 80
 _ESCAPE = re.compile(r"\x1b\[[0-9;]*m")
 _CONTROL = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f]")
 _GREEN, _YELLOW, _RED = 32, 33, 31
 _COLOURS: dict[str, int] = {
-    **dict.fromkeys((PathState.UP, "direct"), _GREEN),
+    **dict.fromkeys((*WORKING, "direct"), _GREEN),
     **dict.fromkeys((BundleState.DEGRADED, BundleState.DISABLED, "relayed", "Warning:"), _YELLOW),
     **dict.fromkeys((PathState.WAITING, PathState.DRAINED, PathState.UNKNOWN, PathState.HELD, PathState.NARROW), _YELLOW),
     **dict.fromkeys((NetworkState.UNAUTHORIZED, NetworkState.REQUESTING, NetworkState.NO_PATH), _YELLOW),

@@ -219,7 +219,8 @@ class Daemon:
             self._loop.call_soon(self.reconcile)  # where instances stand became known after that was done
         self._keeper.revive(have, self._decision.up, now)
         underlay = recovery.underlay(have.links, have.local)
-        silent = {path for path, state in self._look.states.items() if state != PathState.NARROW} - self._decision.up
+        well = {path for path, state in self._look.states.items() if state == PathState.NARROW or state.works}
+        silent = self._look.states.keys() - well - self._decision.up
         self._endpoints.look(silent, underlay, now)
         self._next_look.set(self._due())
         self._recover(now)
@@ -237,6 +238,7 @@ class Daemon:
             have,
             self._router.resilient,
             self._verdicts(),
+            self._backups(),
             self._drains,
             self._decision.waiting_since,
             self._shares(),
@@ -254,13 +256,18 @@ class Daemon:
     def _verdicts(self) -> dict[int, PathState]:
         return {path.nexthop_id: self._prober.verdict(path.nexthop_id) for plan in self._look.plans for path in plan.paths}
 
+    def _backups(self) -> frozenset[int]:
+        paths = (path.nexthop_id for plan in self._look.plans for path in plan.paths)
+        return frozenset(path for path in paths if self._prober.is_backup(path))
+
     def _shares(self) -> dict[int, Share]:
         groups = [group.group_id for plan in self._look.plans for group in plan.groups]
         return {n: Share(weights, self._weights.forced(n)) for n in groups if (weights := self._weights.of(n))}
 
     def _states(self) -> dict[int, PathState]:
         look = self._look
-        return path_states(look.plans, look.have, look.up, self._verdicts(), self._drains.keys(), look.blocked.paths.keys())
+        verdicts, backups = self._verdicts(), self._backups()
+        return path_states(look.plans, look.have, look.up, verdicts, self._drains.keys(), look.blocked.paths.keys(), backups)
 
     def _paths_over(self, devices: Sequence[str]) -> list[int]:
         return [path.nexthop_id for plan in self._look.plans for path in plan.paths if path.device in devices]

@@ -19,7 +19,7 @@ from zerotier_multi.pathd.nftables import forwarding, mirror, mss, solicited, sp
 from zerotier_multi.pathd.probe.prober import Target
 from zerotier_multi.pathd.probe.targets import targets
 from zerotier_multi.pathd.routing import full_tunnel, own_networks, uplinks
-from zerotier_multi.plan import Plan
+from zerotier_multi.plan import PathPlan, Plan
 from zerotier_multi.states import PathState
 
 
@@ -49,6 +49,7 @@ class Inputs:
     have: KernelState
     resilient: bool = True  # whether the kernel has resilient groups
     verdicts: Mapping[int, PathState] = field(default_factory=dict)  # of the prober
+    backups: Collection[int] = ()  # paths that are backups for the remote, or for us
     drains: Mapping[str, Drain] = field(default_factory=dict)  # by device
     waiting_since: Mapping[int, float] = field(default_factory=dict)  # groups that wait for their members
     shares: Mapping[int, Share] = field(default_factory=dict)  # groups whose weights are measured
@@ -119,34 +120,47 @@ def unusable(
     drains: Collection[str],
     have: KernelState,
     refused: Collection[int] = (),
+    backups: Collection[int] = (),
 ) -> frozenset[int]:
     """Paths that shall carry nothing even though their devices are there.
 
-    One that is narrow serves while the kernel would take no better one to the same remote.
+    A backup serves while the kernel would take no other one to the same remote, and one that is narrow while it would take
+    none on which full packets arrive. ``backups`` are those besides the plans' own.
     """
     out = set()
     for plan in plans:
-        judged = [(path, verdicts.get(path.nexthop_id)) for path in plan.paths if path.device not in drains]
-        better = {
-            (path.remote, path.family) for path, verdict in judged
-            if verdict == PathState.UP and path.nexthop_id not in refused
-            and ready(plan, path, plan.instance(path.instance), have)
+        ranks = {
+            path: rank for path in plan.paths if path.device not in drains
+            if (rank := _rank(plan, path, verdicts.get(path.nexthop_id), backups)) is not None
         }  # fmt: skip
-        good = {
-            path.nexthop_id for path, verdict in judged
-            if not plan.health.enabled or verdict == PathState.UP
-            or (verdict == PathState.NARROW and (path.remote, path.family) not in better)
-        }  # fmt: skip
+        best: dict[tuple[str, int], int] = {}
+        for path, rank in ranks.items():
+            if path.nexthop_id not in refused and ready(plan, path, plan.instance(path.instance), have):
+                best[path.remote, path.family] = min(rank, best.get((path.remote, path.family), rank))
+        good = {path.nexthop_id for path, rank in ranks.items() if rank <= best.get((path.remote, path.family), rank)}
         out |= {path.nexthop_id for path in plan.paths} - good
     return frozenset(out)
+
+
+def _rank(plan: Plan, path: PathPlan, verdict: PathState | None, backups: Collection[int]) -> int | None:
+    """How good a path is, 0 the best; None for one that does not work. Only the best ones to a remote are used."""
+    backup = path.backup or path.nexthop_id in backups
+    if not plan.health.enabled or verdict == PathState.UP:
+        return 1 if backup else 0
+    if verdict == PathState.NARROW:
+        return 3 if backup else 2
+    return None
 
 
 def decide(seen: Inputs) -> Decision:
     """What shall be, and what is to be done now."""
     plans, have = seen.plans, seen.have
-    out = unusable(plans, seen.verdicts, seen.drains, have, seen.refused)
+    backups = {path.nexthop_id for plan in plans for path in plan.paths if path.backup} | set(seen.backups)
+    out = unusable(plans, seen.verdicts, seen.drains, have, seen.refused, backups)
     rp_filter = seen.rp_filters.get("all") or "0"
-    want = desired_state(plans, have, out, seen.resilient, seen.waiting_since, seen.now, rp_filter, seen.shares, seen.refused)
+    want = desired_state(
+        plans, have, out, seen.resilient, seen.waiting_since, seen.now, rp_filter, seen.shares, seen.refused, backups
+    )
     full_tunnel.add(want, plans, have)
     uplinks.add(want, plans, have, seen.gateways)
     want.notes += mute_notes(plans, seen.mute)
@@ -181,11 +195,13 @@ def path_states(
     verdicts: Mapping[int, PathState],
     drains: Collection[str],
     blocked: Collection[int],
+    backups: Collection[int] = (),
 ) -> dict[int, PathState]:
     """The state of every path. ``up`` are those that are in a group and work, ``blocked`` those that get no packets."""
-    out = unusable(plans, verdicts, drains, have)
+    out = unusable(plans, verdicts, drains, have, backups=backups)
 
-    def state(plan: Plan, path: int, device: str) -> PathState:
+    def state(plan: Plan, entry: PathPlan) -> PathState:
+        path, device = entry.nexthop_id, entry.device
         if path in up:
             return PathState.NO_ROUTE if path in blocked else PathState.UP
         if device not in have.links:
@@ -195,6 +211,9 @@ def path_states(
         if path in blocked and path not in out:
             return PathState.NO_ROUTE
         verdict = verdicts.get(path, PathState.WAITING)
-        return PathState.WAITING if not plan.health.enabled or verdict == PathState.UP else verdict
+        if plan.health.enabled and verdict != PathState.UP:
+            return verdict
+        spared = path in out and ready(plan, entry, plan.instance(entry.instance), have)
+        return PathState.BACKUP if spared else PathState.WAITING
 
-    return {path.nexthop_id: state(plan, path.nexthop_id, path.device) for plan in plans for path in plan.paths}
+    return {path.nexthop_id: state(plan, path) for plan in plans for path in plan.paths}

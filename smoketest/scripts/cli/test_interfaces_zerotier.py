@@ -820,6 +820,8 @@ class ZeroTierInterfaceTest(ZeroTierSmoketest):
         self.eventually(lambda: [m.get('weight', 1) for m in group_of_route('198.18.55.2').get('group', [])], [1, 3])
         self.assertEqual(pids(), before)
         self.refused_at_set('zt254', 'instance', '2', 'weight', '0')
+        self.cli_set(zt254 + ['instance', '2', 'backup'])
+        self.refused('instance 2 backup needs the probes')
         self.cli_delete(zt254 + ['instance'])
         self.cli_commit()
         self.eventually(lambda: [m.get('weight', 1) for m in group_of_route('198.18.55.2').get('group', [])], [1, 1])

@@ -57,7 +57,7 @@ class Keeper:
     def configure(self, plans: Sequence[Plan], known: Mapping[int, PathState]) -> None:
         """Look after the instances of these plans; ``known`` are the states of the paths at the look before."""
         self._plans = plans
-        self._been_up |= {path for path, state in known.items() if state == PathState.UP}
+        self._been_up |= {path for path, state in known.items() if state.works}
         paths = [path for plan in plans for path in plan.paths]
         self._seen |= {path.device for path in paths if known.get(path.nexthop_id, PathState.NO_DEVICE) != PathState.NO_DEVICE}
 

@@ -271,7 +271,7 @@ class Members:
 
 
 def _all_up(states: Sequence[tuple[str, PathState]]) -> bool:
-    return bool(states) and all(word == PathState.UP for _remote, word in states)
+    return bool(states) and all(word.works for _remote, word in states)
 
 
 def _told(answers: list[Any], instance: InstancePlan) -> Told:

@@ -102,19 +102,20 @@ def desired_state(
     rp_filter_all: str = "0",
     shares: Mapping[int, Share] | None = None,
     refused: Collection[int] = (),
+    backups: Collection[int] = (),
 ) -> Desired:
     """Everything that shall stand for ``plans``.
 
     ``unusable`` are next hops that shall carry nothing even though their devices are there (health, draining);
     ``resilient`` whether the kernel has resilient groups; ``waiting_since`` since when, in the seconds of ``now``, a
     group waits for the rest of its members; ``shares`` are those groups whose weights are measured; ``refused`` are next
-    hops and groups (by the id in their plan) that cannot be made at present.
+    hops and groups (by the id in their plan) that cannot be made at present; ``backups`` are next hops that nothing waits for.
     """
     want = Desired()
     for plan in plans:
         _bundle(want, plan, observed, rp_filter_all)
         if plan.instances:
-            _paths(want, plan, observed, unusable, resilient, waiting_since, now, shares or {}, refused)
+            _paths(want, plan, observed, unusable, resilient, waiting_since, now, shares or {}, refused, backups)
     return want
 
 
@@ -220,6 +221,7 @@ def _paths(
     now: float,
     shares: Mapping[int, Share],
     refused: Collection[int],
+    backups: Collection[int],
 ) -> None:
     vrf = _master(Desired(), plan, observed)
     if vrf is None:
@@ -236,7 +238,7 @@ def _paths(
         number = group_id(group, resilient, observed)
         members = tuple(m for m in group.members if m in want.carrying)
         # One that the kernel refuses is not waited for: it may do so for good.
-        complete = len(members) == sum(member not in refused for member in group.members)
+        complete = all(m in want.carrying or m in refused or m in backups for m in group.members)
         if not members and plan.keep_routes:
             members = tuple(m for m in group.members if m in want.ready)
         # One that is only changed, and goes on carrying traffic, is better than none.

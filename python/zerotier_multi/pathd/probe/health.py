@@ -71,6 +71,11 @@ class Health:
             return None
         return max(self._open[0].at, self._vouched) + (self.multiplier - 1) * self.interval + self._margin
 
+    def pace(self, interval: float) -> None:
+        """Probes go out so many seconds apart from now on. Those under way had another time for their answers."""
+        self.interval = interval
+        self._open.clear()
+
     def missing(self, now: float) -> int:
         """How many answers should have come by now, in a row up to the last.
 

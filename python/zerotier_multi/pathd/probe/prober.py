@@ -35,6 +35,8 @@ STALE = 30.0  # seconds after which what a remote said of its load says nothing 
 LARGE = 1 << 16  # bytes of large probes that go out at once
 APART = 0.02  # seconds behind the small ones, or an engine sends both as one packet of two segments, which is dropped as one
 REFUSALS = 30  # of a path by the remote within health.FLAP_WINDOW that are free: each restart of an instance there is one
+REST = 5.0  # seconds between the probes of a backup while others carry the traffic: its line may be one that is paid by the byte
+REST_LARGE = 600.0  # the same, between its large probes
 COPIES = (1, 24, 64)  # of a probe, by how many answers are missing: on a path that is full, one of many gets through
 
 
@@ -54,6 +56,7 @@ class Target:
     multiplier: int
     vrf: int = 0  # ifindex of the VRF that the device is in
     mtu: int = field(default=0, compare=False)  # of the device, bytes; 0: not known
+    backup: bool = field(default=False, compare=False)  # it is used while no other path to the remote works
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +79,8 @@ class _State:
     next_send: float
     send: Callable[[bytes], None]
     good_ms: int  # for which what a probe tells is good
+    backup: bool = False  # for us
+    remote_backup: bool = False  # for the remote, as it told last
     drained: bool = False
     refused: bool = False  # the remote says that it does not hear us over it
     refusals: Flaps = field(default_factory=lambda: Flaps(REFUSALS))  # that it began to say so
@@ -90,6 +95,16 @@ class _State:
     width: Width = field(default_factory=lambda: Width(0))
     twin_at: float = -math.inf  # when the remote last said that it hears another router with our identity
 
+    @property
+    def is_backup(self) -> bool:
+        """Whether one of the two routers wants it to be a backup: what the one spares, the other shall not send."""
+        return self.backup or self.remote_backup
+
+    @property
+    def rests(self) -> bool:
+        """Whether it is probed less often than it could be."""
+        return self.health.interval != self.target.interval
+
 
 class _Verdict(NamedTuple):
     """What the daemon hears of when it changes."""
@@ -98,6 +113,7 @@ class _Verdict(NamedTuple):
     held: bool  # the remote has refused the path too often; whether it does now is no change then
     refused: bool  # the remote refuses the path
     outdone: bool  # it is narrow, and another one is not
+    backup: bool
     passes: int | None
 
 
@@ -158,7 +174,7 @@ class Prober:
             if path not in self._states:
                 self._begin(target, now, path in in_use)
             state = self._states[path]
-            state.drained = path in drained
+            state.drained, state.backup = path in drained, target.backup
             known = widths.get(path, state.width)
             state.width = known if known.full == target.mtu else Width(target.mtu)
         self._listen({index for s in self._states.values() for index in (s.target.index, s.target.vrf) if index})
@@ -245,6 +261,25 @@ class Prober:
             and not self._refused(state, now)
         }  # fmt: skip
 
+    def is_backup(self, path: int) -> bool:
+        """Whether this router or the remote wants a path to be a backup; False for one that is not probed."""
+        state = self._states.get(path)
+        return bool(state and state.is_backup)
+
+    def _rest(self, now: float) -> None:
+        """Probe backups rarely while another path to their remote works, and as all others while none does."""
+        served = {
+            state.group for state in self._states.values()
+            if not state.is_backup and not state.drained and not state.refused
+            and state.health.up and not state.width.narrow and state.refusals.until <= now
+        }  # fmt: skip
+        for state in self._states.values():
+            own = state.target.interval
+            pace = max(own, REST) if state.is_backup and state.group in served and now >= state.fresh_until else own
+            if pace != state.health.interval:
+                state.health.pace(pace)
+                state.next_send = now
+
     def _refused(self, state: _State, now: float) -> bool:
         peer = self._peers.get(state.group)
         return peer is not None and peer.refuses(state.target.instance, now)
@@ -274,7 +309,7 @@ class Prober:
         if state is None or since is None:
             return None
         now = time.monotonic()
-        heard = now - state.came_at <= state.target.interval * state.target.multiplier
+        heard = now - state.came_at <= state.health.interval * state.target.multiplier
         patient = _number(state.target.source) > _number(state.target.via)
         return Silence(since, state.came_since if heard else None, self._refused(state, now), patient)
 
@@ -350,8 +385,8 @@ class Prober:
         for state in self._states.values():
             if state.next_send <= now:
                 due.append(state)
-                pace = FRESH_INTERVAL if now < state.fresh_until and not state.health.up else state.target.interval
-                pace = min(pace, state.target.interval)
+                pace = FRESH_INTERVAL if now < state.fresh_until and not state.health.up else state.health.interval
+                pace = min(pace, state.health.interval)
                 # On multiples of the pace, so that all paths go in one wake-up.
                 state.next_send = (math.floor(now / pace) + 1) * pace
         self._send(due, now, urgent=False)
@@ -372,12 +407,14 @@ class Prober:
             was, state.refused = state.refused, self._refused(state, now)
             if state.refused and not was:
                 state.refusals.fell(now)
+        self._rest(now)
         verdicts = {
             path: _Verdict(
                 state.health.up,
                 held := state.refusals.until > now,
                 state.refused and not held,
                 self._outdone(state),
+                state.is_backup,
                 self.passes(path),
             )
             for path, state in self._states.items()
@@ -403,7 +440,7 @@ class Prober:
         seen: dict[tuple[str, str, int], int] = {}
         for state in self._states.values():
             seen.setdefault(state.group, 0)
-            if now - state.seen_at < state.target.interval * state.target.multiplier:
+            if now - state.seen_at < state.health.interval * state.target.multiplier:
                 seen[state.group] |= 1 << (state.target.instance - 1)
         return seen
 
@@ -442,7 +479,7 @@ class Prober:
         return wire.Probe(
             number, urgent, target.instance, state.good_ms, int(at * 1e9), *self._told.get(state.group, (0, 0)),
             seen[state.group], uses[instance], state.trust.token, state.trust.echo,
-            round(1000 * state.inbound.least), state.trust.remote_twin.seen(at), large,
+            round(1000 * state.inbound.least), state.trust.remote_twin.seen(at), large, state.backup,
         )  # fmt: skip
 
     @staticmethod
@@ -452,6 +489,8 @@ class Prober:
         room = LARGE
         for state in states:
             sound = state.health.up and not state.drained and (state.health.loss() or 0.0) <= LOSSY
+            if state.rests and now - state.width.wide_at < REST_LARGE:
+                continue
             size = state.width.due(now, sound) if state.width.full else None
             if size is not None and room > 0:
                 due.append((state, size))
@@ -526,12 +565,13 @@ class Prober:
             return None
         state = self._by_source.get((index, source))
         if state and hops == HOPS:
-            if arrival - state.came_at > state.target.interval * state.target.multiplier:
+            if arrival - state.came_at > state.health.interval * state.target.multiplier:
                 state.came_since = arrival
             state.came_at = max(state.came_at, arrival)
         if state and hops == HOPS and state.trust.hear(probe.token, probe.echo, probe.sent, arrival):
             state.seen_at = max(state.seen_at, arrival)
             state.twin_at = arrival if probe.twin else state.twin_at
+            state.remote_backup = probe.backup
             state.remote_use, state.remote_wait = probe.use, probe.wait_ms
             state.inbound.came(probe.sent / 1e9, arrival)
             if probe.seen >> (state.target.instance - 1) & 1:

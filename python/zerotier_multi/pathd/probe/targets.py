@@ -24,4 +24,5 @@ def targets(plans: Iterable[Plan], observed: KernelState) -> Iterator[Target]:
             yield Target(
                 path.nexthop_id, plan.bundle, path.remote, path.instance, path.family, link.index, path.via, source,
                 plan.health.interval_ms / 1000, plan.health.multiplier, link.master, link.mtu,
+                path.backup,
             )  # fmt: skip

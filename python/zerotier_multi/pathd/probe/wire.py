@@ -19,6 +19,7 @@ MAGIC = 0x7A746D31  # "ztm1"; another format gets another one
 URGENT = 1  # flag: something has changed, read this at once
 TWIN = 4  # flag: two routers with the identity of the one that reads this are heard
 LARGE = 8  # flag: it has the size of a large packet, and a count of its own
+BACKUP = 16  # flag: for the sender this path is a backup
 # Flag 2 is not free: earlier versions set it where they do not read the reply.
 
 ECHO_REQUEST = {4: 8, 6: 128}
@@ -60,6 +61,7 @@ class Probe(NamedTuple):
     wait_ms: int = 0  # how much longer than at best the remote's probes take to the sender; more than a quarter of a second is 255
     twin: bool = False  # the sender hears another router with the reader's identity
     large: bool = False  # it shows whether packets of its size arrive, and ``sequence`` counts such
+    backup: bool = False  # the sender uses the path only while no other one to the reader works
 
 
 def checksum(data: bytes) -> int:
@@ -72,8 +74,8 @@ def checksum(data: bytes) -> int:
 
 def encode(probe: Probe, family: int, identifier: int, size: int = 0) -> bytes:
     """An echo request, of an IP packet with ``size`` bytes at least; the kernel itself puts the checksum of ICMPv6 in."""
-    sequence, urgent, instance, good_ms, sent, heard, used, seen, use, token, echo, wait_ms, twin, large = probe
-    flags = (URGENT if urgent else 0) | (TWIN if twin else 0) | (LARGE if large else 0)
+    sequence, urgent, instance, good_ms, sent, heard, used, seen, use, token, echo, wait_ms, twin, large, backup = probe
+    flags = (URGENT * urgent) | (TWIN * twin) | (LARGE * large) | (BACKUP * backup)
     # The rest at the end, where an earlier version of the daemon does not look.
     payload = _PAYLOAD.pack(MAGIC, flags, instance, good_ms, sent, heard, used, seen)
     payload += _LOAD.pack(_UNKNOWN if use is None else use, min(wait_ms, _LONGEST)) + _TOKENS.pack(token, echo)
@@ -121,6 +123,7 @@ def decode(packet: bytes, family: int) -> tuple[bool, int, Probe] | None:
             wait_ms,
             bool(flags & TWIN),
             bool(flags & LARGE),
+            bool(flags & BACKUP),
         ),  # fmt: skip
     )
 

@@ -10,7 +10,7 @@ from types import MappingProxyType
 from zerotier_multi.pathd.tell.events import STARTS, Event, Seen, events, fresh, gone, path_cause, remembered
 from zerotier_multi.pathd.tell.since import since_boot
 from zerotier_multi.plan import Plan
-from zerotier_multi.states import PathState
+from zerotier_multi.states import WORKING, PathState
 
 
 class Chronicle:
@@ -38,7 +38,7 @@ class Chronicle:
             was, word = before.states.get(path), now.states[path]
             changed = was is not None and was != word
             self._changes[path] += changed
-            self._falls[path] += was == PathState.UP and word not in (PathState.UP, PathState.DRAINED)
+            self._falls[path] += was == PathState.UP and word not in (*WORKING, PathState.DRAINED)
             stood, stands = (seen.members.get(entry.device) for seen in (before, now))
             another = word != PathState.UP and (stood and stood.word) != (stands and stands.word)
             another |= word == PathState.NO_ROUTE and self._causes.get(path) != now.blocked.get(path)

@@ -13,7 +13,7 @@ from zerotier_multi.membership import Member
 from zerotier_multi.pathd.kernel.repairs import FREE, PAUSE, WINDOW, Change
 from zerotier_multi.plan import InstancePlan, NetworkPlan, PathPlan, Plan
 from zerotier_multi.ports import Holder
-from zerotier_multi.states import BundleState, PathState, bundle_state
+from zerotier_multi.states import WORKING, BundleState, PathState, bundle_state, working
 
 WARNING, NOTICE, INFO = 4, 5, 6  # priorities of syslog(3)
 
@@ -99,7 +99,7 @@ def fresh(before: Seen, after: Seen) -> frozenset[int]:
     bundles = set(map(names.bundle_of_nexthop, before.states))
     return frozenset(
         path for path, word in after.states.items()
-        if word != PathState.UP
+        if word not in WORKING
         and (path in before.fresh if path in before.states else names.bundle_of_nexthop(path) in bundles)
     )  # fmt: skip
 
@@ -157,7 +157,7 @@ def _path_event(plan: Plan, path: PathPlan, before: Seen, after: Seen) -> Event:
     cause = path_cause(plan, path, before, after)
     if word == PathState.UP:
         kind, priority = "path-up", NOTICE
-    elif was == PathState.UP:
+    elif was in WORKING and word != PathState.BACKUP:
         kind, priority = "path-down", NOTICE if word == PathState.DRAINED else WARNING
     else:
         kind, priority = "path-state", INFO
@@ -191,11 +191,13 @@ def path_cause(plan: Plan, path: PathPlan, before: Seen, after: Seen) -> str:
     """Why a path is in its state: a short sentence."""
     was = before.states.get(path.nexthop_id)
     member = after.members.get(path.device)
-    if member and member.waits and after.states[path.nexthop_id] not in (PathState.UP, PathState.DRAINED):
+    if member and member.waits and after.states[path.nexthop_id] not in (*WORKING, PathState.DRAINED):
         return membership.cause(member)
     match after.states[path.nexthop_id]:
         case PathState.UP:
             return _why_up(plan, was)
+        case PathState.BACKUP:
+            return "it is a backup, and another path to the remote works"
         case PathState.DOWN:
             return _why_down(plan, was, _made_anew(path.device, before, after))
         case PathState.HELD:
@@ -218,6 +220,8 @@ def path_cause(plan: Plan, path: PathPlan, before: Seen, after: Seen) -> str:
 def _why_up(plan: Plan, was: str | None) -> str:
     if was == PathState.REMOTE_DOWN:
         return "the remote hears us over it again"
+    if was == PathState.BACKUP:
+        return "it is a backup, and no other path to the remote works"
     if was == PathState.NARROW:
         return "packets of full size arrive again, or on no other path either"
     if was == PathState.NO_ROUTE:
@@ -241,7 +245,7 @@ def _why_down(plan: Plan, was: str | None, made_anew: bool) -> str:
 def _remote_event(plan: Plan, remote: str, paths: Iterable[PathPlan], before: Seen, after: Seen) -> Event:
     """The first of its paths carries traffic, or none does any more."""
     words = [after.states[path.nexthop_id] for path in paths]
-    cause = f"{words.count(PathState.UP)} of {len(words)} paths are up"
+    cause = f"{working(words)} of {len(words)} paths are up"
     if PathState.UP in words:
         kind, priority, was, now = "remote-up", NOTICE, BundleState.DOWN, BundleState.UP
         since = before.gone.get((plan.bundle, remote))
@@ -391,6 +395,6 @@ def _bundle_event(bundle: str, before: Seen, after: Seen) -> Iterator[Event]:
     if was is None or now is None or was == now:
         return
     priority = NOTICE if now == BundleState.UP or was == BundleState.DOWN else WARNING
-    cause = f"{words(after, set()).count(PathState.UP)} of {len(words(after, set()))} paths are up"
+    cause = f"{working(words(after, set()))} of {len(words(after, set()))} paths are up"
     cause += "".join(f"; {prefix} does not go over it: {why}" for prefix, why in after.unrouted.get(bundle, {}).items())
     yield Event(f"bundle-{now}", priority, f"bundle {bundle}: {was} -> {now}: {cause}", bundle, cause, was, now)

@@ -12,7 +12,7 @@ from typing import Any
 from zerotier_multi import names
 from zerotier_multi.files import write_atomic
 from zerotier_multi.pathd.loop import Alarm
-from zerotier_multi.states import PathState
+from zerotier_multi.states import WORKING, PathState, working
 from zerotier_multi.usage import SYSFS, device_counters
 
 log = logging.getLogger("pathd")
@@ -38,8 +38,8 @@ def _families(status: Data, counters: Counters) -> Iterator[tuple[str, str, str,
     """(name, type, help, labels besides the bundle, samples) of every metric."""
     paths, instances = list(_entries(status, "paths")), list(_entries(status, "instances"))
     yield (
-        "path_up", "gauge", "Whether the path carries traffic.",
-        _PATH, ((p, p["state"] == PathState.UP) for p in paths),
+        "path_up", "gauge", "Whether the path carries traffic, or would as a backup.",
+        _PATH, ((p, p["state"] in WORKING) for p in paths),
     )  # fmt: skip
     yield (
         "path_rtt_seconds", "gauge", "Smoothed round-trip time of the probes of the path.",
@@ -72,8 +72,8 @@ def _families(status: Data, counters: Counters) -> Iterator[tuple[str, str, str,
     )  # fmt: skip
     yield "bundle_paths", "gauge", "Paths of the bundle.", (), ((b, len(states)) for b, states in bundles)
     yield (
-        "bundle_paths_up", "gauge", "Paths of the bundle that carry traffic.",
-        (), ((b, states.count(PathState.UP)) for b, states in bundles),
+        "bundle_paths_up", "gauge", "Paths of the bundle that carry traffic, or would as a backup.",
+        (), ((b, working(states)) for b, states in bundles),
     )  # fmt: skip
     yield (
         "bundle_prefixes_unrouted", "gauge", "Prefixes of remotes whose packets the kernel sends elsewhere or nowhere.",
