@@ -35,6 +35,7 @@ class BoxFacts:
     identity_faults: Mapping[int, str] = field(default_factory=dict)  # configured identities, by instance
     own_addresses: Mapping[str, str] = field(default_factory=dict)  # see engine_choice.OwnAddresses
     devices: Mapping[str, Sequence[str]] = field(default_factory=dict)  # network devices with their addresses
+    vrf_of: Mapping[str, str] = field(default_factory=dict)  # devices that are in a VRF, with its name
     planet: bytes = b""  # private roots, where there are some
     planet_fault: str | None = None  # why they cannot be used
     moons: Mapping[str, bytes] = field(default_factory=dict)  # by what is configured
@@ -106,7 +107,7 @@ def tolerable(bundle: Bundle, facts: BoxFacts, others: Sequence[Bundle] = ()) ->
     choice = choose_engine(bundle, facts.engines, facts.own_addresses)
     binds_any = choice is not None and PurePath(choice.program).name != ZTNODE
     problems = list(_cpus(bundle, facts))
-    problems += uplinks.problems_on_box(bundle, instance_numbers(bundle, facts.topology), facts.devices, binds_any)
+    problems += uplinks.problems_on_box(bundle, instance_numbers(bundle, facts.topology), facts.devices, facts.vrf_of, binds_any)
     problems += own_addresses(bundle, others)
     if bundle.vrf and bundle.vrf not in facts.vrfs:
         problems.append(

@@ -227,7 +227,7 @@ def _loops(bundle: Bundle) -> Iterable[Problem]:
     """Endpoints that no underlay can lead to, because the bundle itself has them.
 
     One inside a prefix of a remote does no harm: the engines bind their sockets to the devices of the underlay, where
-    routes over a bundle do not count.
+    routes over a bundle do not count. Of those that listen on a loopback address :mod:`zerotier_multi.uplinks` warns.
     """
     inside: list[tuple[str, IPNetwork]] = [(f"transit prefix {t.prefix}", t.prefix) for t in bundle.transits]
     inside += [(f"address {a}", ipaddress.ip_network(a.ip)) for a in bundle.addresses]

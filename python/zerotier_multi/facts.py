@@ -19,7 +19,7 @@ from zerotier_multi.engine_choice import ZEROTIER_ONE
 from zerotier_multi.homes import home_fault, write_fault, own_identity
 from zerotier_multi.identity import PublicIdentity
 from zerotier_multi.importing.home import controlled
-from zerotier_multi.netlink.links import Link
+from zerotier_multi.netlink.links import Link, routing_domain
 from zerotier_multi.networks import further_networks
 from zerotier_multi.planner import instance_numbers
 from zerotier_multi.plans import published_plans
@@ -50,6 +50,7 @@ def read_facts(bundle: Bundle, topology: Topology, others: Mapping[str, Bundle |
         home_faults=faults,
         write_faults={k: fault for k, home in usable.items() if (fault := write_fault(home))},
         devices=device_addresses(),
+        vrf_of=_vrf_of(),
         planet=planet,
         planet_fault=planet_fault,
         moons={given: data for given, (data, fault) in moons.items() if not fault},
@@ -177,6 +178,14 @@ def _vrfs() -> frozenset[str]:
     """VRF devices; asked by netlink, because not every kernel says in sysfs what they are."""
     with Rtnl() as rtnl:
         return frozenset(name for name, link in rtnl.links().items() if link.kind == "vrf")
+
+
+def _vrf_of() -> dict[str, str]:
+    """Devices that are in a VRF, with its name."""
+    with Rtnl() as rtnl:
+        links = {link.index: link for link in rtnl.links().values()}
+    domains = {link.name: routing_domain(link.index, links) for link in links.values()}
+    return {device: vrf for device, vrf in domains.items() if vrf is not None and vrf != device}
 
 
 def _foreign_nexthops() -> tuple[int, ...]:

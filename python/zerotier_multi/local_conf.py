@@ -12,11 +12,14 @@ from zerotier_multi.plan import InstancePlan, Plan
 from zerotier_multi.settings import put
 from zerotier_multi.values import Endpoint, endpoint
 
+# The beginning of a dummy's name, as VyOS and Debian give it. Of its addresses an instance uses those that it is told to.
+DUMMY = "dum"
+
 # Devices that carry tunnels, hold loopback addresses or lead to containers and so are never the underlay: VyOS's names
 # for them, and ours. Prefixes, as ZeroTier compares them.
 TUNNEL_PREFIXES = (
     "zt", "wg", "tun", "tap", "vtun", "vti", "ipsec", "xfrm", "gre", "gnv", "vxlan", "l2tpeth", "ipoe", "sstpc",
-    "dum", "pod-", "tailscale", "wt", "docker", "podman", "cni-", "virbr",
+    DUMMY, "pod-", "tailscale", "wt", "docker", "podman", "cni-", "virbr",
 )  # fmt: skip
 
 # Where an instance listens whose device has no address: packets from here leave the router by no device.
@@ -24,6 +27,11 @@ NOWHERE = ("127.0.0.1",)
 
 # Who may use the API in any case.
 LOCAL = ("127.0.0.1/32", "::1/128")
+
+
+def holds_addresses(device: str) -> bool:
+    """Whether a device leads nowhere and holds addresses of the router as a whole, to which routes lead by any uplink."""
+    return device == "lo" or device.startswith(DUMMY)
 
 
 def _own_bridges(instance: InstancePlan) -> tuple[str, ...]:

@@ -7,7 +7,7 @@ import re
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
-from zerotier_multi.local_conf import TUNNEL_PREFIXES
+from zerotier_multi.local_conf import TUNNEL_PREFIXES, holds_addresses
 from zerotier_multi.plan import Plan
 from zerotier_multi.transit import IPInterface, IPNetwork
 
@@ -53,13 +53,14 @@ def verdicts(listening: Sequence[Local], uplinks: Collection[str], plans: Iterab
     """What becomes of each address that an instance listens on, in their order.
 
     ``uplinks`` are the devices with a default route that is not a bundle's, ``plans`` those in force. Where none of the
-    devices is an uplink, all are taken for it.
+    devices is an uplink, all are taken for it. On addresses of lo or a dummy an instance listens because somebody wants them
+    to be known.
     """
     inside = list(_overlay(plans))
     never = {local: _never(local, inside) for local in listening}
     possible = [local for local in listening if never[local] is None]
     ways_out = {local.device for local in possible} & set(uplinks)
-    outside = [local for local in possible if not ways_out or local.device in ways_out]
+    outside = [local for local in possible if not ways_out or local.device in ways_out or holds_addresses(local.device)]
     public = [local for local in outside if not is_private(local.interface)]
     # An address that lasts says as much as those that its device gives up within hours or days.
     lasting = {(local.device, local.interface.version) for local in public or outside if not local.passing}
@@ -79,7 +80,7 @@ def verdicts(listening: Sequence[Local], uplinks: Collection[str], plans: Iterab
 
 
 def _never(local: Local, inside: Iterable[tuple[IPNetwork, str]]) -> str | None:
-    if is_tunnel(local.device):
+    if is_tunnel(local.device) and not holds_addresses(local.device):
         return f"{local.device} is a tunnel or leads to containers"
     for prefix, what in inside:
         # A wider prefix of a remote takes nothing from a subnet that this router is connected to.

@@ -8,7 +8,7 @@ from zerotier_multi import names
 from zerotier_multi.bundle import Bundle
 from zerotier_multi.engine_choice import ZEROTIER_ONE, ZTNODE
 from zerotier_multi.errors import Problem
-from zerotier_multi.local_conf import TUNNEL_PREFIXES
+from zerotier_multi.local_conf import TUNNEL_PREFIXES, holds_addresses
 from zerotier_multi.transit import IPAddress
 
 
@@ -36,13 +36,17 @@ def problems(bundle: Bundle, numbers: Sequence[int]) -> Iterable[Problem]:
 
 
 def problems_on_box(
-    bundle: Bundle, numbers: Sequence[int], devices: Mapping[str, Sequence[str]], binds_any: bool
+    bundle: Bundle,
+    numbers: Sequence[int],
+    devices: Mapping[str, Sequence[str]],
+    vrf_of: Mapping[str, str],
+    binds_any: bool,
 ) -> Iterable[Problem]:
-    """What is wrong on this router; ``devices`` are its devices with their addresses.
+    """What is wrong on this router; ``devices`` are its devices with their addresses, ``vrf_of`` those in a VRF with that.
 
     ``binds_any``: its engine listens on any address that it is given, as a zerotier-one does.
     """
-    yield from _unheard(bundle, numbers, devices, binds_any)
+    yield from _unheard(bundle, numbers, devices, vrf_of, binds_any)
     for k in numbers:
         override = bundle.override(k)
         if override.source_interface is None:
@@ -64,7 +68,13 @@ def problems_on_box(
                 )
 
 
-def _unheard(bundle: Bundle, numbers: Sequence[int], devices: Mapping[str, Sequence[str]], binds_any: bool) -> Iterable[Problem]:
+def _unheard(
+    bundle: Bundle,
+    numbers: Sequence[int],
+    devices: Mapping[str, Sequence[str]],
+    vrf_of: Mapping[str, str],
+    binds_any: bool,
+) -> Iterable[Problem]:
     """Addresses to listen on that belong to devices which an engine leaves out, whatever it is told to bind to.
 
     A zerotier-one takes those that it is given from any device; on one of a bundle it would make a tunnel in the tunnel.
@@ -80,19 +90,56 @@ def _unheard(bundle: Bundle, numbers: Sequence[int], devices: Mapping[str, Seque
             continue
         if names.is_our_device(owners[0]):
             yield Problem(path, f"is an address of {owners[0]}, a device of a bundle; set an address of an interface such as eth1")
-        elif not binds_any:
-            yield Problem(
-                path,
-                f"is an address of {owners[0]}, a tunnel or loopback device, where {ZTNODE} does not listen; "
-                f"set an address of an interface such as eth1, or engine {ZEROTIER_ONE}",
-            )
+        elif not binds_any and (why := _why_not(address, owners, vrf_of)):
+            yield Problem(path, why)
+
+
+def _why_not(address: IPAddress, owners: Sequence[str], vrf_of: Mapping[str, str]) -> str | None:
+    """Why ztnode does not listen on an address of these devices, of which none can be an uplink; None where it does."""
+    holders = [device for device in owners if holds_addresses(device)]
+    if not holders:
+        return (
+            f"is an address of {owners[0]}, a tunnel or device of containers, where {ZTNODE} does not listen; "
+            f"set an address of an interface such as eth1 or of lo, or engine {ZEROTIER_ONE}"
+        )
+    if address.is_loopback or address.is_link_local:
+        return "is known on this router alone; set an address that remotes reach"
+    if all(device in vrf_of for device in holders):
+        return (
+            f"is an address of {holders[0]} in VRF {vrf_of[holders[0]]}, where {ZTNODE} does not listen; "
+            "set an address of an interface such as eth1, or of a device outside VRFs"
+        )
+    return None
+
+
+def _astray(bundle: Bundle, numbers: Sequence[int], devices: Mapping[str, Sequence[str]]) -> Iterable[str]:
+    """Endpoints to which the bundle's own routes lead an instance whose socket is bound to no device.
+
+    A full tunnel leaves such sockets the default route of the underlay (pathd/routing/full_tunnel).
+    """
+    held = {address for device, own in devices.items() if holds_addresses(device) for address in own}
+    remotes = () if bundle.disabled or bundle.vrf else tuple(remote for remote in bundle.remotes if not remote.disabled)
+    prefixes = [(remote, prefix) for remote in remotes for prefix in remote.prefixes if prefix.prefixlen]
+    for k in numbers:
+        own = [a for a in bundle.listening(k) if bundle.override(k).source_interface is None and str(a) in held]
+        for remote in remotes:
+            for endpoint in remote.instances[k].endpoints if own and k in remote.instances else ():
+                address = next((a for a in own if a.version == endpoint.address.version), None)
+                inside = ((r, p) for r, p in prefixes if p.version == endpoint.address.version and endpoint.address in p)
+                if address is not None and (found := next(inside, None)):
+                    yield (
+                        f"{bundle.path} remote {found[0].name} prefix {found[1]}: endpoint {endpoint} of remote {remote.name} is inside, "
+                        f"and what instance {k} sends from listen-address {address} follows the routes; delete the prefix, "
+                        "or add a longer route to the endpoint by an uplink"
+                    )
 
 
 def warnings(bundle: Bundle, numbers: Sequence[int], devices: Mapping[str, Sequence[str]]) -> list[str]:
     """What a user should know although the commit is good: at boot an uplink may come later than the configuration."""
     wanted = [(k, bundle.override(k).source_interface) for k in numbers]
-    return [
+    waiting = [
         f"{bundle.path} instance {k} source-interface {device}: the interface does not exist yet; the instance waits for it"
         for k, device in wanted
         if device and device not in devices
     ]
+    return waiting + list(_astray(bundle, numbers, devices))

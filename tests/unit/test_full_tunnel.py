@@ -104,6 +104,18 @@ def test_a_new_lease_moves_one_rule() -> None:
     ]
 
 
+@pytest.mark.parametrize("device", ["lo", "dum0"])
+def test_what_is_sent_from_a_listen_address_of_no_uplink_stays_outside(device: str) -> None:
+    """Its socket is bound to no device, so that the default route over the bundle would be a tunnel in the tunnel."""
+    plan = plan_of(TWO_REMOTES + "instance 1 listen-address 192.0.2.1\ninstance 2 listen-address 192.168.1.1\n")
+    have = router(plan)
+    have.links = {**have.links, device: Link(1, device, None, 65536, True, True)}
+    have.local = {*have.local, Address(1, "192.0.2.1/32"), Address(1, "192.0.2.9/32")}
+    want = Desired()
+    full_tunnel.add(want, [plan], have)
+    assert {rule.source for rule in want.rules if rule.source} == {"198.51.100.7", "192.0.2.1"}
+
+
 def test_in_a_vrf_the_default_route_is_one_like_others() -> None:
     plan = replace(plan_of(TWO_REMOTES), vrf="blue")
     have = router(plan)

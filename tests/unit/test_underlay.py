@@ -66,6 +66,13 @@ ROUTERS = [
     ("nothing that stays on that device in that family", LAN,
      [WAN, ("eth2", "2001:db8:2::1/64"), ("eth0", "fd00:1::1/64"), ("eth0", "2001:db8:0:1::a1/64", "temporary")], {"eth0", "eth2"},
      ["198.51.100.1", "2001:db8:2::1", "2001:db8:0:1::a1"], {"fd00:1::1": "private"}),
+    ("an address of lo beside uplinks", LAN, [WAN, LAN1, ("lo", "192.0.2.1/32"), ("lo", "2001:db8:9::1/128")], {"eth0"},
+     ["198.51.100.1", "192.0.2.1", "2001:db8:9::1"], {"192.168.1.1": NO_DEFAULT}),
+    ("an address of a dummy alone", LAN, [("dum0", "192.0.2.1/32")], {"eth0"}, ["192.0.2.1"], {}),
+    ("a private address of lo beside a public one", LAN, [WAN, ("lo", "10.9.8.7/32")], {"eth0"}, ["198.51.100.1"], {"10.9.8.7": "private"}),
+    ("a private address of lo alone", LAN, [("lo", "10.9.8.7/32")], {"eth0"}, ["10.9.8.7"], {}),
+    ("addresses of the bundle on a dummy", LAN, [("dum0", "10.0.55.1/32"), ("dum0", "192.0.2.1/32")], {"eth0"},
+     ["192.0.2.1"], {"10.0.55.1": "inside an address of zt0"}),
     ("a device that is not known", LAN, [WAN, ("", "203.0.113.9/32")], set(), ["198.51.100.1", "203.0.113.9"], {}),
 ]  # fmt: skip
 
@@ -135,6 +142,7 @@ def test_the_kernel_says_which_addresses_pass() -> None:
         "ip link set eth0 up; ip address add 198.51.100.1/24 dev eth0; ip address add 198.51.100.2/24 dev eth0",
         "ip address add 198.51.100.3/24 dev eth0 preferred_lft 0; ip address add 2001:db8:9::1/64 dev eth0 nodad preferred_lft 0",
         "ip address add 2001:db8:1::1/64 dev eth0 nodad mngtmpaddr valid_lft 86400 preferred_lft 3600",
+        "ip address add 192.0.2.1/32 dev lo",
         f"exec {sys.executable} -c '{PROGRAM}'",
     ]
     ran = subprocess.run(["unshare", "--net", "sh", "-ec", "\n".join(script)], capture_output=True, text=True)
@@ -144,4 +152,5 @@ def test_the_kernel_says_which_addresses_pass() -> None:
     assert ipaddress.ip_address(temporary) in ipaddress.ip_network("2001:db8:1::/64")
     assert {address: why for address, why in found.items() if address != temporary} == {
         "198.51.100.1": "", "198.51.100.2": "", "198.51.100.3": "deprecated", "2001:db8:9::1": "deprecated", "2001:db8:1::1": "",
+        "192.0.2.1": "",
     }  # fmt: skip

@@ -73,6 +73,17 @@ def test_a_listen_address_names_its_uplink() -> None:
     assert {(r.table, r.via) for r in both.routes} == {(TABLE, "198.51.100.254"), (TABLE + 1, "203.0.113.254")}
 
 
+@pytest.mark.parametrize("engine", ["ztnode", "zerotier-one"])
+@pytest.mark.parametrize("device", ["lo", "dum0"])
+def test_an_address_of_no_uplink_follows_the_routes_of_the_router(engine: str, device: str) -> None:
+    have = box()
+    have.links = {**have.links, device: Link(9, device, None, 65536, True, True)}
+    have.local = {*have.local, Address(9, "192.0.2.1/32")}
+    listening = "listen-address 192.0.2.1\n"
+    want = wanted(listening, have, {("eth0", 4): "198.51.100.254", ("eth1", 4): "203.0.113.254"}, engine)
+    assert not want.routes and not want.rules and not want.notes
+
+
 def test_a_configured_gateway_comes_before_what_is_found() -> None:
     want = wanted(WAN2 + "instance 3 gateway 203.0.113.9", box(), {("eth1", 4): "203.0.113.254"})
     assert {r.via for r in want.routes} == {"203.0.113.9"}

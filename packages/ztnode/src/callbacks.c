@@ -66,14 +66,18 @@ static void on_event(core_node *core, void *user, void *thread, int event, const
 }
 
 /* No tunnel inside a tunnel: blacklisted prefixes, and every address that one of our own devices has. The core asks for
- * each address that a peer is heard from and that is none of its paths', too: a sign that the peer may have moved. */
+ * each address and socket that a peer is heard from and that is none of its paths', too: a sign that the peer may have
+ * moved, or just sends to another of our addresses than the one by whose uplink it is to be reached. */
 static int on_path_check(core_node *core, void *user, void *thread, uint64_t peer, int64_t socket,
                          const struct sockaddr_storage *to) {
-	(void)core, (void)thread, (void)socket;
+	(void)core, (void)thread;
 	struct core_host *host = user;
-	bool excluded = localconf_excludes(host->conf, to);
-	if (!excluded && host->contact && contact_hint(host->contact, peer, to)) wake(host);
-	return !excluded;
+	bool silent = false;
+	if (localconf_excludes(host->conf, to)) return false;
+	if (!host->contact) return true;
+	bool keeps = contact_keeps(host->contact, peer, socket, to, &silent);
+	if ((!keeps || silent) && contact_hint(host->contact, peer, to)) wake(host);
+	return !keeps;
 }
 
 static int on_path_lookup(core_node *core, void *user, void *thread, uint64_t peer, int family,

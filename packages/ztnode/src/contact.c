@@ -1,5 +1,6 @@
 #include "contact.h"
 
+#include "homing.h"
 #include "introduce.h"
 #include "recovery.h"
 #include "relay.h"
@@ -17,6 +18,7 @@
 #define LOOK_BUSY_MS 50 /* between two looks while a question is open or a hint was given */
 #define HINTS 32
 #define PLACES 4
+#define SILENT_MS 500 /* a kept path that has brought nothing for so long is asked when its peer is heard elsewhere */
 
 /* -- what is known of the core's objects (1.8.4, this very library, which is pinned by hash)
  *
@@ -52,8 +54,17 @@ struct hint {
 /* A peer, and the latest addresses at which it was or is said to be; the first is that of its last path. */
 struct known {
 	struct watch watch;
+	struct homing homing;
 	struct sockaddr_storage places[PLACES];
 	unsigned int told; /* how many others have been kept, and given up again */
+};
+
+/* A path that works, or is about to, over the uplink that the routes prefer. */
+struct kept {
+	uint64_t node;
+	int64_t socket;
+	struct sockaddr_storage address;
+	bool silent;
 };
 
 struct contact {
@@ -66,7 +77,9 @@ struct contact {
 	bool busy;
 	struct known *known; /* in the order of node addresses, as the core lists its peers */
 	size_t known_count;
-	pthread_mutex_t lock; /* of the hints; nothing is called under it */
+	pthread_mutex_t lock; /* of what follows; nothing is called under it */
+	struct kept kept[CROWD];
+	atomic_size_t kept_count; /* read without it, too, as the next */
 	struct hint hints[HINTS];
 	atomic_size_t hint_count; /* read without it, too: whether there are any */
 };
@@ -146,6 +159,20 @@ static size_t take_hints(struct contact *contact, struct hint taken[HINTS]) {
 	return count;
 }
 
+bool contact_keeps(struct contact *contact, uint64_t peer, int64_t socket, const struct sockaddr_storage *address,
+                   bool *silent) {
+	bool keeps = false;
+	if (!contact->kept_count) return false;
+	pthread_mutex_lock(&contact->lock);
+	for (size_t i = 0; i < contact->kept_count && !keeps; i++) {
+		const struct kept *kept = &contact->kept[i];
+		keeps = kept->node == peer && kept->socket != socket && same_address(&kept->address, address);
+		*silent = kept->silent;
+	}
+	pthread_mutex_unlock(&contact->lock);
+	return keeps;
+}
+
 /* -- the look */
 
 static bool is_configured(const struct settings *settings, uint64_t node) {
@@ -187,8 +214,19 @@ static void search(void *object, const struct settings *settings, const struct c
 		if (!try_listed(settings, peer->address, &known->places[i])) hello(object, settings, -1, &known->places[i], now);
 }
 
+/* Ask the peer over the uplink that the routes prefer, where its path leads over another: the answer makes it the path. */
+static void follow_route(struct contact *contact, const struct settings *settings, struct known *known,
+                         const struct core_path *path, int64_t now) {
+	if (!homing_due(&known->homing, now)) return;
+	int64_t better = underlay_better(contact->underlay, path->socket, &path->address);
+	void *object = homing_compared(&known->homing, better, now) ? peer_of(contact, known->watch.node) : NULL;
+	if (!object) return;
+	hello(object, settings, better, &path->address, now);
+	release(contact, object);
+}
+
 static void look_at(struct contact *contact, const struct settings *settings, const struct core_peer *peer,
-                    struct known *known, bool hinted, int64_t now) {
+                    struct known *known, bool hinted, struct kept kept[CROWD], size_t *kept_count, int64_t now) {
 	const struct core_path *path = core_preferred(peer);
 	struct preferred_path seen = {.found = path != NULL};
 	if (path) {
@@ -202,7 +240,12 @@ static void look_at(struct contact *contact, const struct settings *settings, co
 	/* Roots of a planet are many people's and looked for by the core; a moon is somebody's own choice, as an address is. */
 	bool ours = is_configured(settings, peer->address) ||
 	            (peer->role == CORE_ROLE_MOON && (known->told || known->places[0].ss_family));
+	if (path && !seen.gone) follow_route(contact, settings, known, path, now);
 	int todo = recovery_look(&known->watch, &seen, ours, hinted, now);
+	if (todo & RECOVERY_RESET) homing_fell(&known->homing, now);
+	int64_t home = path ? homing_socket(&known->homing, path->socket, now) : 0;
+	if (home && recovery_trusts(&known->watch, &seen, now) && *kept_count < CROWD)
+		kept[(*kept_count)++] = (struct kept){known->watch.node, home, path->address, now - seen.received >= SILENT_MS};
 	contact->busy |= known->watch.asked != 0 || hinted;
 	void *object = todo ? peer_of(contact, peer->address) : NULL;
 	if (!object) return;
@@ -241,7 +284,8 @@ void contact_look(struct contact *contact, const struct settings *settings, int6
 	contact->looked = now;
 	contact->busy = false;
 	struct hint hints[HINTS];
-	size_t hint_count = take_hints(contact, hints);
+	size_t hint_count = take_hints(contact, hints), kept_count = 0;
+	struct kept kept[CROWD];
 	struct core_peers *list = ZT_Node_peers(contact->core);
 	bool good = list && renew(contact, list);
 	if (list) relay_choose(list);
@@ -254,7 +298,11 @@ void contact_look(struct contact *contact, const struct settings *settings, int6
 			hinted = true;
 			remember(&contact->known[i], &hints[k].address);
 		}
-		look_at(contact, settings, &list->peers[i], &contact->known[i], hinted, now);
+		look_at(contact, settings, &list->peers[i], &contact->known[i], hinted, kept, &kept_count, now);
 	}
+	pthread_mutex_lock(&contact->lock);
+	memcpy(contact->kept, kept, kept_count * sizeof *kept);
+	contact->kept_count = kept_count;
+	pthread_mutex_unlock(&contact->lock);
 	if (list) ZT_Node_freeQueryResult(contact->core, list);
 }

@@ -119,16 +119,19 @@ static void tell_addresses(struct node *node) {
 	for (size_t i = 0; i < count; i++) ZT_Node_addLocalInterfaceAddress(node->core, &addresses[i]);
 }
 
-static void look_around(struct node *node) {
+/* True when it is to be done again soon: an address may be taken by a socket of ours that is about to be closed. */
+static bool look_around(struct node *node) {
 	bool taken;
 	if (!node->forgot || clock_ms() - node->forgot >= FORGET_MS) {
 		node->forgot = clock_ms();
 		state_forget_peers(node->home, wall_ms());
 	}
 	if (localconf_look(node->host.conf)) apply_physical(node);
-	if (underlay_rebind(node->host.underlay, localconf_settings(node->host.conf), &taken)) tell_addresses(node);
+	bool changed = underlay_rebind(node->host.underlay, localconf_settings(node->host.conf), &taken);
+	if (changed) tell_addresses(node);
 	networks_look_at_groups(node->host.networks);
 	expiry_look(now_ms());
+	return changed && taken;
 }
 
 static int open_netlink(void) {
@@ -239,8 +242,8 @@ int node_run(struct node *node, int stop) {
 		if (node->deadline <= now) ZT_Node_processBackgroundTasks(node->core, NULL, now, &node->deadline);
 		bool event = polls[1].revents && drain(node->netlink);
 		if (event || now - looked >= LOOK_MS) {
-			look_around(node);
-			looked = now;
+			bool again = look_around(node);
+			looked = again ? now - LOOK_MS + LOOP_MS : now;
 		}
 		contact_look(node->host.contact, localconf_settings(node->host.conf), now_ms());
 		shortcut_change_end();

@@ -51,3 +51,7 @@ int recovery_look(struct watch *watch, const struct preferred_path *path, bool c
 	watch->asked = watch->asked_last = now;
 	return RECOVERY_ASK;
 }
+
+bool recovery_trusts(const struct watch *watch, const struct preferred_path *path, int64_t now) {
+	return path->found && !path->gone && (!watch->asked || now - watch->asked < time_for_an_answer(path) / 2);
+}

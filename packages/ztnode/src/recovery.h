@@ -51,5 +51,7 @@ enum {
 /* What to do about a peer now: a sum of the above. `configured`: we know addresses of it; `hinted`: it was heard from
  * an address that is none of its paths'. */
 int recovery_look(struct watch *watch, const struct preferred_path *path, bool configured, bool hinted, int64_t now);
+/* Whether the preferred path works, as far as is known: no question over it is open, or none that should have an answer. */
+bool recovery_trusts(const struct watch *watch, const struct preferred_path *path, int64_t now);
 
 #endif

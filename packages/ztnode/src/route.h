@@ -12,5 +12,8 @@ int route_open(void);
  * one the kernel takes an IPv4 address for one of the device's own link, and asks there who has it. True where nobody
  * knows. */
 bool route_leads(int fd, unsigned int device, const struct sockaddr_storage *from, const struct sockaddr_storage *to);
+/* Number of the device by which a socket at this address sends that is bound to none; 0 where no route leads there, and
+ * where nobody knows. */
+unsigned int route_device(int fd, const struct sockaddr_storage *from, const struct sockaddr_storage *to);
 
 #endif

@@ -111,19 +111,21 @@ static void send_message(struct underlay *underlay, struct binding *binding, str
 		if (!send_singly(binding->fd, message, bytes)) return;
 		underlay_count_refusal(underlay);
 		if (segments_refused(&binding->segments, segment, clock_ms()))
-			say("%s rejects segments (%s); packets are sent one by one until a later attempt succeeds", binding->device,
-			    strerror(error));
+			say("%s rejects segments (%s); packets are sent one by one until a later attempt succeeds",
+			    *binding->device ? binding->device : "an uplink", strerror(error));
 	}
 }
 
-/* Messages of one packet each to one socket go in one call; returns how many. */
-static unsigned int send_plain_run(int fd, struct gathered *batch, unsigned int first) {
+/* Messages of one packet each to one socket go in one call; returns how many. Without a device a socket is good for one
+ * destination: only that was looked at. */
+static unsigned int send_plain_run(const struct binding *binding, struct gathered *batch, unsigned int first) {
 	struct mmsghdr headers[MESSAGES];
 	struct iovec pieces[MESSAGES];
 	unsigned int count = 0;
 	while (first + count < batch->count) {
 		struct message *message = &batch->messages[first + count];
 		if (message->packets != 1 || message->socket != batch->messages[first].socket) break;
+		if (!*binding->device && !same_endpoint(&message->to, &batch->messages[first].to)) break;
 		pieces[count] = (struct iovec){batch->bytes + message->offset, message->length};
 		headers[count].msg_hdr = (struct msghdr){
 			.msg_name = &message->to,
@@ -134,7 +136,7 @@ static unsigned int send_plain_run(int fd, struct gathered *batch, unsigned int 
 		count++;
 	}
 	for (unsigned int done = 0; done < count;) {
-		int sent = sendmmsg(fd, headers + done, count - done, 0);
+		int sent = sendmmsg(binding->fd, headers + done, count - done, 0);
 		done += sent > 0 ? (unsigned int)sent : 1; /* one that cannot be sent is lost, as UDP is */
 	}
 	return count;
@@ -148,7 +150,7 @@ void send_flush(void) {
 		struct message *message = &batch->messages[i];
 		struct binding *binding = underlay_binding(batch->underlay, message->socket, &message->to);
 		if (binding && message->packets == 1) {
-			i += send_plain_run(binding->fd, batch, i);
+			i += send_plain_run(binding, batch, i);
 			continue;
 		}
 		if (binding) send_message(batch->underlay, binding, message, batch->bytes);

@@ -118,6 +118,8 @@ bool interface_excluded(const struct settings *settings, const char *name) {
 	return settings->interface_count > 0;
 }
 
+bool interface_is_dummy(const char *name) { return strncmp(name, "dum", 3) == 0; }
+
 bool address_excluded(const struct settings *settings, const struct sockaddr_storage *address) {
 	for (size_t i = 0; i < settings->physical_count; i++)
 		if (settings->physical[i].blacklist && prefix_contains(&settings->physical[i].prefix, address)) return true;

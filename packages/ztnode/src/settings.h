@@ -44,6 +44,8 @@ void settings_free(struct settings *settings);
 /* Whether a device is not the underlay: its name begins with a built-in or configured prefix, or is not one of those
  * allowed. */
 bool interface_excluded(const struct settings *settings, const char *name);
+/* Whether a device is a dummy, going by its name as VyOS and Debian give it: it leads nowhere, and holds addresses. */
+bool interface_is_dummy(const char *name);
 /* Whether an address must never be taken for the underlay. */
 bool address_excluded(const struct settings *settings, const struct sockaddr_storage *address);
 /* Whether `try` has this address, with this port, for a node; 0 is any. */

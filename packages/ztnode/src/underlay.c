@@ -8,6 +8,7 @@
 #include <ifaddrs.h>
 #include <netinet/in.h>
 #include <netinet/udp.h>
+#include <netpacket/packet.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,6 +26,8 @@
 #endif
 
 #define SOCKET_BUFFER (4 << 20)
+#define WAYS 16   /* of a thread */
+#define WAY_MS 20 /* how long it takes an answer of the routes for true */
 
 struct underlay {
 	unsigned int port, offloads;
@@ -34,11 +37,21 @@ struct underlay {
 	size_t count;
 	int *retired; /* sockets that the receiving thread closes: it may be about to read them */
 	size_t retired_count;
+	unsigned int *outward; /* numbers of the devices by which a socket may send that is bound to none */
+	size_t outward_count;
 	int64_t next_id;
 	bool told_full;
 	atomic_bool changed;
 	_Atomic uint64_t refused;
 };
+
+/* Whether packets of a socket that is bound to no device may leave for an address. */
+struct way {
+	int64_t socket, until;
+	struct sockaddr_storage to;
+	bool open;
+};
+static _Thread_local struct way ways[WAYS];
 
 struct underlay *underlay_open(unsigned int port, unsigned int offloads_off) {
 	struct underlay *underlay = calloc(1, sizeof *underlay);
@@ -84,6 +97,7 @@ void underlay_close(struct underlay *underlay) {
 	for (size_t i = 0; i < underlay->count; i++) close(underlay->bindings[i].fd);
 	close(underlay->wake);
 	pthread_rwlock_destroy(&underlay->lock);
+	free(underlay->outward);
 	free(underlay);
 }
 
@@ -110,7 +124,8 @@ static int open_socket(const struct binding *binding, unsigned int offloads) {
 	if (binding->address.ss_family == AF_INET6) setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof on);
 	ignore_path_mtu(fd, binding->address.ss_family);
 	setsockopt(fd, IPPROTO_UDP, UDP_GRO, &joined, sizeof joined); /* without it packets just come one by one */
-	if (setsockopt(fd, SOL_SOCKET, SO_BINDTODEVICE, binding->device, (socklen_t)strlen(binding->device)) < 0 ||
+	if ((*binding->device &&
+	     setsockopt(fd, SOL_SOCKET, SO_BINDTODEVICE, binding->device, (socklen_t)strlen(binding->device)) < 0) ||
 	    bind(fd, (const struct sockaddr *)&binding->address, address_size(&binding->address)) < 0) {
 		int saved = errno;
 		close(fd);
@@ -128,23 +143,33 @@ static bool is_of_link(const struct sockaddr_storage *address) {
 	return IN6_IS_ADDR_LINKLOCAL(own) || IN6_IS_ADDR_LOOPBACK(own);
 }
 
-static bool wanted(const struct settings *settings, const struct ifaddrs *entry, const char *device,
-                   const struct sockaddr_storage *address) {
-	if (!(entry->ifa_flags & IFF_UP) || entry->ifa_flags & IFF_LOOPBACK) return false;
-	if (interface_excluded(settings, device) || address_excluded(settings, address)) return false;
-	if (is_of_link(address)) return false;
-	for (size_t i = 0; i < settings->bind_count; i++)
-		if (same_address(&settings->binds[i], address)) return true;
-	return settings->bind_count == 0;
+/* 169.254.0.0/16: no route leads to one of lo. */
+static bool is_self_assigned(const struct sockaddr_storage *address) {
+	return address->ss_family == AF_INET && ntohl(((const struct sockaddr_in *)address)->sin_addr.s_addr) >> 16 == 0xa9fe;
 }
 
-/* With the lock held for writing. */
-static bool bind_one(struct underlay *underlay, const char *device, bool asks, const struct sockaddr_storage *address,
-                     bool *keep, bool *taken) {
-	unsigned int index = if_nametoindex(device);
+/* How an address is used, if at all. */
+enum use { UNUSED, BY_DEVICE, BY_ROUTES };
+
+/* Addresses of lo and of dummies are those of the router as a whole: routes lead to them and away from them, by whatever
+ * device. They are used where the settings list them. */
+static enum use use_of(const struct settings *settings, const struct ifaddrs *entry, const char *device,
+                       const struct sockaddr_storage *address) {
+	bool listed = false, loopback = entry->ifa_flags & IFF_LOOPBACK;
+	for (size_t i = 0; i < settings->bind_count; i++) listed |= same_address(&settings->binds[i], address);
+	if (!(entry->ifa_flags & IFF_UP) || is_of_link(address) || address_excluded(settings, address)) return UNUSED;
+	if (listed && !settings->interface_count && (loopback || interface_is_dummy(device)))
+		return is_self_assigned(address) ? UNUSED : BY_ROUTES;
+	if (loopback || interface_excluded(settings, device)) return UNUSED;
+	return listed || !settings->bind_count ? BY_DEVICE : UNUSED;
+}
+
+/* With the lock held for writing. Binds to what `want` says unless it is there. */
+static bool bind_one(struct underlay *underlay, const struct binding *want, bool *keep, bool *taken) {
 	for (size_t i = 0; i < underlay->count; i++) {
 		const struct binding *known = &underlay->bindings[i];
-		if (same_address(&known->address, address) && strcmp(known->device, device) == 0 && known->index == index) {
+		if (same_address(&known->address, &want->address) && strcmp(known->device, want->device) == 0 &&
+		    known->index == want->index) {
 			keep[i] = true;
 			return false;
 		}
@@ -152,13 +177,12 @@ static bool bind_one(struct underlay *underlay, const char *device, bool asks, c
 	if (underlay->count == UNDERLAY_SOCKETS) {
 		if (!underlay->told_full)
 			say("this router has more than %d addresses, and those on %s are not used; choose a device or addresses",
-			    UNDERLAY_SOCKETS, device);
+			    UNDERLAY_SOCKETS, want->device);
 		underlay->told_full = true;
 		return false;
 	}
 	struct binding *fresh = &underlay->bindings[underlay->count];
-	*fresh = (struct binding){.address = *address, .index = index, .asks = asks};
-	snprintf(fresh->device, sizeof fresh->device, "%s", device);
+	*fresh = *want;
 	fresh->fd = open_socket(fresh, underlay->offloads);
 	if (fresh->fd < 0) {
 		if (errno == EADDRINUSE) *taken = true;
@@ -169,15 +193,72 @@ static bool bind_one(struct underlay *underlay, const char *device, bool asks, c
 	return true;
 }
 
+static void set_port(struct sockaddr_storage *address, unsigned int port) {
+	if (address->ss_family == AF_INET) ((struct sockaddr_in *)address)->sin_port = htons((uint16_t)port);
+	else ((struct sockaddr_in6 *)address)->sin6_port = htons((uint16_t)port);
+}
+
 /* The address of an entry with our port; false where it is no address of IP. */
 static bool address_of(const struct ifaddrs *entry, unsigned int port, struct sockaddr_storage *address) {
 	const struct sockaddr *given = entry->ifa_addr;
 	if (!given || (given->sa_family != AF_INET && given->sa_family != AF_INET6)) return false;
 	*address = (struct sockaddr_storage){0};
 	memcpy(address, given, given->sa_family == AF_INET ? sizeof(struct sockaddr_in) : sizeof(struct sockaddr_in6));
-	if (address->ss_family == AF_INET) ((struct sockaddr_in *)address)->sin_port = htons((uint16_t)port);
-	else ((struct sockaddr_in6 *)address)->sin6_port = htons((uint16_t)port);
+	set_port(address, port);
 	return true;
+}
+
+/* Whether an address is used by a device that has it, too. */
+static bool is_on_a_device(const struct settings *settings, const struct ifaddrs *all,
+                           const struct sockaddr_storage *address) {
+	for (const struct ifaddrs *entry = all; entry; entry = entry->ifa_next) {
+		struct sockaddr_storage other;
+		char device[IFNAMSIZ];
+		device_of_address(entry->ifa_name, device);
+		if (address_of(entry, 0, &other) && same_address(&other, address) &&
+		    use_of(settings, entry, device, &other) == BY_DEVICE)
+			return true;
+	}
+	return false;
+}
+
+/* With the lock held for writing. Those that the settings exclude, such as a bundle's, would be a tunnel in the tunnel; by
+ * the loopback device leaves what is for this host. */
+static void know_outward(struct underlay *underlay, const struct settings *settings, const struct ifaddrs *all) {
+	size_t most = 0;
+	for (const struct ifaddrs *entry = all; entry; entry = entry->ifa_next) most++;
+	unsigned int *outward = realloc(underlay->outward, (most + 1) * sizeof *outward);
+	underlay->outward_count = 0;
+	if (!outward) return;
+	underlay->outward = outward;
+	for (const struct ifaddrs *entry = all; entry; entry = entry->ifa_next) {
+		if (!entry->ifa_addr || entry->ifa_addr->sa_family != AF_PACKET) continue;
+		struct sockaddr_ll link;
+		memcpy(&link, entry->ifa_addr, sizeof link);
+		if (entry->ifa_flags & IFF_LOOPBACK || !interface_excluded(settings, entry->ifa_name))
+			outward[underlay->outward_count++] = (unsigned int)link.sll_ifindex;
+	}
+}
+
+/* With the lock held for writing: one round over all addresses, for one of their uses. */
+static bool bind_all(struct underlay *underlay, const struct settings *settings, const struct ifaddrs *all, enum use use,
+                     bool *keep, bool *taken) {
+	bool changed = false;
+	for (const struct ifaddrs *entry = all; entry; entry = entry->ifa_next) {
+		struct binding want = {.asks = use == BY_DEVICE && !(entry->ifa_flags & IFF_NOARP)};
+		char device[IFNAMSIZ];
+		device_of_address(entry->ifa_name, device);
+		if (!address_of(entry, underlay->port, &want.address) || use_of(settings, entry, device, &want.address) != use)
+			continue;
+		if (use == BY_DEVICE) {
+			memcpy(want.device, device, sizeof device);
+			want.index = if_nametoindex(device);
+		} else if (is_on_a_device(settings, all, &want.address)) {
+			continue;
+		}
+		changed |= bind_one(underlay, &want, keep, taken);
+	}
+	return changed;
 }
 
 bool underlay_rebind(struct underlay *underlay, const struct settings *settings, bool *taken) {
@@ -186,12 +267,10 @@ bool underlay_rebind(struct underlay *underlay, const struct settings *settings,
 	*taken = false;
 	if (getifaddrs(&all) < 0) return false;
 	pthread_rwlock_wrlock(&underlay->lock);
-	for (const struct ifaddrs *entry = all; entry; entry = entry->ifa_next) {
-		struct sockaddr_storage address;
-		char device[IFNAMSIZ];
-		device_of_address(entry->ifa_name, device);
-		if (address_of(entry, underlay->port, &address) && wanted(settings, entry, device, &address))
-			changed |= bind_one(underlay, device, !(entry->ifa_flags & IFF_NOARP), &address, keep, taken);
+	changed |= bind_all(underlay, settings, all, BY_DEVICE, keep, taken);
+	if (settings->bind_count) {
+		know_outward(underlay, settings, all);
+		changed |= bind_all(underlay, settings, all, BY_ROUTES, keep, taken);
 	}
 	for (size_t i = 0; i < underlay->count;) {
 		if (keep[i]) {
@@ -239,18 +318,43 @@ bool underlay_has(struct underlay *underlay, int64_t id) {
 void underlay_hold(struct underlay *underlay) { pthread_rwlock_rdlock(&underlay->lock); }
 void underlay_release(struct underlay *underlay) { pthread_rwlock_unlock(&underlay->lock); }
 
+/* With the lock held: whether the routes lead there by a device of the underlay. */
+static bool leaves(const struct underlay *underlay, int routes, const struct binding *binding,
+                   const struct sockaddr_storage *to) {
+	unsigned int device = route_device(routes, &binding->address, to);
+	for (size_t i = 0; i < underlay->outward_count; i++)
+		if (underlay->outward[i] == device) return true;
+	return false;
+}
+
+/* The same of each packet, by what this thread has asked lately. */
+static bool may_leave(const struct underlay *underlay, const struct binding *binding, const struct sockaddr_storage *to) {
+	unsigned int hash = (unsigned int)binding->id;
+	for (socklen_t i = sizeof to->ss_family; i < address_size(to); i++) hash = hash * 31 + ((const unsigned char *)to)[i];
+	struct way *way = &ways[hash % WAYS];
+	int64_t now = clock_ms();
+	if (way->socket == binding->id && way->until > now && same_endpoint(&way->to, to)) return way->open;
+	int routes = route_open();
+	*way = (struct way){.socket = binding->id, .until = now + WAY_MS, .open = leaves(underlay, routes, binding, to)};
+	memcpy(&way->to, to, address_size(to));
+	if (routes >= 0) close(routes);
+	return way->open;
+}
+
 /* Whether to look for a host there. */
-static bool leads(int routes, const struct binding *binding, const struct sockaddr_storage *to) {
-	return binding->address.ss_family == to->ss_family &&
-	       (!binding->asks || route_leads(routes, binding->index, &binding->address, to));
+static bool leads(const struct underlay *underlay, int routes, const struct binding *binding,
+                  const struct sockaddr_storage *to) {
+	if (binding->address.ss_family != to->ss_family) return false;
+	if (!*binding->device) return leaves(underlay, routes, binding, to);
+	return !binding->asks || route_leads(routes, binding->index, &binding->address, to);
 }
 
 struct binding *underlay_binding(struct underlay *underlay, int64_t id, const struct sockaddr_storage *to) {
 	struct binding *binding = find(underlay, id);
-	if (binding) return binding;
+	if (binding) return *binding->device || may_leave(underlay, binding, to) ? binding : NULL;
 	int routes = route_open();
 	for (size_t i = 0; !binding && i < underlay->count; i++)
-		if (leads(routes, &underlay->bindings[i], to)) binding = &underlay->bindings[i];
+		if (leads(underlay, routes, &underlay->bindings[i], to)) binding = &underlay->bindings[i];
 	if (routes >= 0) close(routes);
 	return binding;
 }
@@ -260,10 +364,37 @@ size_t underlay_ids(struct underlay *underlay, const struct sockaddr_storage *to
 	int routes = route_open();
 	pthread_rwlock_rdlock(&underlay->lock);
 	for (size_t i = 0; i < underlay->count; i++)
-		if (leads(routes, &underlay->bindings[i], to)) ids[count++] = underlay->bindings[i].id;
+		if (leads(underlay, routes, &underlay->bindings[i], to)) ids[count++] = underlay->bindings[i].id;
 	pthread_rwlock_unlock(&underlay->lock);
 	if (routes >= 0) close(routes);
 	return count;
+}
+
+/* With the lock held: whether some other device than that of a socket is in use. */
+static bool has_choice(const struct underlay *underlay, const struct binding *than) {
+	for (size_t i = 0; i < underlay->count; i++)
+		if (underlay->bindings[i].index != than->index &&
+		    underlay->bindings[i].address.ss_family == than->address.ss_family)
+			return true;
+	return false;
+}
+
+int64_t underlay_better(struct underlay *underlay, int64_t id, const struct sockaddr_storage *to) {
+	int64_t better = 0;
+	int routes = route_open();
+	pthread_rwlock_rdlock(&underlay->lock);
+	const struct binding *now = find(underlay, id);
+	if (now && *now->device && now->address.ss_family == to->ss_family && has_choice(underlay, now)) {
+		struct sockaddr_storage any = {.ss_family = to->ss_family};
+		set_port(&any, underlay->port);
+		unsigned int device = route_device(routes, &any, to);
+		for (size_t i = 0; device && now->index != device && i < underlay->count && !better; i++)
+			if (underlay->bindings[i].index == device && underlay->bindings[i].address.ss_family == to->ss_family)
+				better = underlay->bindings[i].id;
+	}
+	pthread_rwlock_unlock(&underlay->lock);
+	if (routes >= 0) close(routes);
+	return better;
 }
 
 uint64_t underlay_refused(const struct underlay *underlay) {

@@ -19,9 +19,9 @@ struct underlay;
 /* An open socket. */
 struct binding {
 	int fd;
-	int64_t id; /* positive, and never used twice, so that a path's socket cannot turn into another */
-	char device[IFNAMSIZ];
-	unsigned int index; /* of the device: another one by the same name has another, and no use for this socket */
+	int64_t id;            /* positive, and never used twice, so that a path's socket cannot turn into another */
+	char device[IFNAMSIZ]; /* empty: bound to none, and the routes say by which one a packet leaves */
+	unsigned int index;    /* of the device: another one by the same name has another, and no use for this socket */
 	struct sockaddr_storage address; /* with port */
 	bool asks;                       /* by ARP for hosts of its link: no line from point to point does */
 	struct segments segments;
@@ -41,6 +41,9 @@ bool underlay_rebind(struct underlay *underlay, const struct settings *settings,
 size_t underlay_addresses(struct underlay *underlay, struct sockaddr_storage *addresses, size_t most);
 /* Whether a socket with this number is open. */
 bool underlay_has(struct underlay *underlay, int64_t id);
+/* The socket on the device by which the router's own route leads to an address, for UDP from the port of these sockets,
+ * where the one with this number is on another device; 0 otherwise. */
+int64_t underlay_better(struct underlay *underlay, int64_t id, const struct sockaddr_storage *to);
 /* How many messages of several packets the kernel has refused; their packets went one by one. */
 uint64_t underlay_refused(const struct underlay *underlay);
 
@@ -49,7 +52,8 @@ uint64_t underlay_refused(const struct underlay *underlay);
 void underlay_hold(struct underlay *underlay);
 void underlay_release(struct underlay *underlay);
 /* Where a packet leaves: by its socket, or, where that is closed because its address has gone, by another over whose device
- * a route leads to where it goes. NULL where there is none. */
+ * a route leads to where it goes. NULL where there is none, and where its socket is bound to no device and the routes lead
+ * nowhere or by a device that is none of the underlay. */
 struct binding *underlay_binding(struct underlay *underlay, int64_t id, const struct sockaddr_storage *to);
 void underlay_count_refusal(struct underlay *underlay);
 /* Numbers of the sockets by whose devices a route leads to an address; returns how many. Takes the hold itself. */

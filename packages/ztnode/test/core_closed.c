@@ -2,8 +2,8 @@
  * effect, on a closed one none.
  *
  * The remote is the root of a moon. It names other addresses of this node in turns, which makes paths to others dead. It
- * has a newer planet, and says that it is to be found elsewhere. Without a key, a packet says that it came by a trusted
- * path of number 0. */
+ * has a newer planet, and says that it is to be found elsewhere. Nobody is searched for by it. Without a key, a packet says
+ * that it came by a trusted path of number 0. */
 #include "forge.h"
 
 #include "asked.h"
@@ -188,7 +188,10 @@ int main(void) {
 		bool there = has_path(a, b);
 		assert(there);
 		ZT_Node_multicastSubscribe(b->core, NULL, NETWORK, 0x01005e000005, 0);
+		a->searches = 0;
 		work(ends, 6000); /* it names its groups */
+		printf("core_closed: %s: %d searches for the controller in 6 s\n", closed ? "closed" : "open", a->searches);
+		assert(closed ? a->searches == 0 : a->searches > 3);
 		int unasked = broadcasts(ends, &remote, false), heard = broadcasts(ends, &remote, true);
 		printf("core_closed: %s: %d and %d of 50 broadcasts\n", closed ? "closed" : "open", unasked, heard);
 		assert(unasked == 50 && (closed ? heard == 50 : heard < 25));

@@ -37,6 +37,7 @@ struct end {
 	unsigned char last_frame[64];
 	uint64_t last_hello; /* number of the last packet sent that was one */
 	int elsewhere;       /* packets sent to ELSEWHERE */
+	int searches;        /* those that have the length of a WHOIS for one node */
 };
 
 /* What is on the wire, handed over outside of the core's callbacks. */
@@ -88,6 +89,7 @@ static int on_send(core_node *core, void *user, void *thread, int64_t socket, co
 	if (length > 27 && bytes[13] != 0xff && (bytes[18] & 0x38) == 0 && bytes[27] == 1)
 		end->last_hello = number_at(bytes, 8);
 	end->elsewhere += address_port(to) == ELSEWHERE;
+	end->searches += length == 28 + 5;
 	if (!end->other || !same_address(to, &end->other->address) || length > sizeof wire->data) return -1;
 	wire[wire_end % WIRE].to = end->other;
 	wire[wire_end % WIRE].length = length;

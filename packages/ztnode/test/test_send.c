@@ -8,11 +8,12 @@ enum { SOCKET = 7, LENGTH = 1000 };
 
 static char played;
 static struct underlay *const underlay_played = (struct underlay *)(void *)&played;
-static struct binding socket_of = {.fd = SOCKET, .id = 1};
+static struct binding socket_of = {.fd = SOCKET, .id = 1, .device = "eth0"};
 static unsigned int refusals;
 static bool takes_segments;        /* of any destination that is not bad */
 static in_addr_t bad;              /* nothing can be sent there */
 static unsigned int whole, single; /* messages of several packets that were taken, packets that went alone */
+static bool strays;                /* nothing may be sent to the bad one, which the routes lead astray */
 
 unsigned int underlay_offloads(const struct underlay *underlay) {
 	(void)underlay;
@@ -24,7 +25,7 @@ void underlay_count_refusal(struct underlay *underlay) { (void)underlay, refusal
 struct binding *underlay_binding(struct underlay *underlay, int64_t id, const struct sockaddr_storage *to) {
 	(void)underlay;
 	assert(id == 1 && to->ss_family == AF_INET);
-	return &socket_of;
+	return strays && ((const struct sockaddr_in *)to)->sin_addr.s_addr == bad ? NULL : &socket_of;
 }
 size_t underlay_ids(struct underlay *underlay, const struct sockaddr_storage *to, int64_t ids[UNDERLAY_SOCKETS]) {
 	(void)underlay, (void)to;
@@ -54,6 +55,14 @@ ssize_t __wrap_sendto(int fd, const void *bytes, size_t length, int flags, const
 	return (ssize_t)length;
 }
 
+int __wrap_sendmmsg(int fd, struct mmsghdr *messages, unsigned int count, int flags);
+int __wrap_sendmmsg(int fd, struct mmsghdr *messages, unsigned int count, int flags) {
+	assert(fd == SOCKET && flags == 0);
+	for (unsigned int i = 0; i < count; i++) assert(reaches(messages[i].msg_hdr.msg_name));
+	single += count;
+	return (int)count;
+}
+
 static struct sockaddr_storage address_of(const char *text) {
 	struct sockaddr_storage address;
 	assert(parse_address(text, '/', &address));
@@ -73,6 +82,7 @@ static void begin(void) {
 	takes_segments = true;
 	refusals = 0;
 	bad = 0;
+	strays = false;
 }
 
 static void an_address_that_takes_nothing_stops_no_segments(void) {
@@ -106,10 +116,23 @@ static void nothing_goes_to_port_0(void) {
 	send_flush();
 }
 
+static void without_a_device_each_destination_is_looked_at(void) {
+	struct sockaddr_storage good = address_of("192.0.2.1/9993"), astray = address_of("198.51.100.1/9993");
+	begin();
+	memset(socket_of.device, 0, sizeof socket_of.device);
+	bad = ((const struct sockaddr_in *)&astray)->sin_addr.s_addr;
+	strays = true;
+	single = 0;
+	for (int i = 0; i < 4; i++) assert(send_packet(underlay_played, 1, i % 2 ? &astray : &good, "12345678", 8));
+	send_flush();
+	assert(single == 2);
+}
+
 int main(void) {
 	an_address_that_takes_nothing_stops_no_segments();
 	a_device_without_segments_gets_packets();
 	nothing_goes_to_port_0();
+	without_a_device_each_destination_is_looked_at();
 	puts("ok");
 	return 0;
 }

@@ -31,6 +31,8 @@ static void what_is_read(void) {
 	assert(s->physical[2].mtu == 1500 && s->physical[2].trusted_path_id == 7);
 	assert(interface_excluded(s, "wg0") && interface_excluded(s, "lo") && interface_excluded(s, "zt0p1"));
 	assert(!interface_excluded(s, "eth0"));
+	assert(interface_is_dummy("dum0") && interface_is_dummy("dummy0") && !interface_is_dummy("du") &&
+	       !interface_is_dummy("eth0"));
 	assert(excluded(s, "10.14.0.15/1") && !excluded(s, "10.14.0.16/1") && !excluded(s, "198.51.100.1/1"));
 	assert(excluded(s, "2001:db8:14::ff/1") && !excluded(s, "2001:db8:14::100/1"));
 	settings_free(s);

@@ -35,7 +35,9 @@ STALE = 30.0  # seconds after which what a remote said of its load says nothing 
 LARGE = 1 << 16  # bytes of large probes that go out at once
 APART = 0.02  # seconds behind the small ones, or an engine sends both as one packet of two segments, which is dropped as one
 REFUSALS = 30  # of a path by the remote within health.FLAP_WINDOW that are free: each restart of an instance there is one
-REST = 5.0  # seconds between the probes of a backup while others carry the traffic: its line may be one that is paid by the byte
+# Seconds between the probes of a backup while others carry the traffic: its line may be paid by the byte. After five without a
+# packet, ztnode would send more than that (RECOVERY_IDLE).
+REST = 4.0
 REST_LARGE = 600.0  # the same, between its large probes
 COPIES = (1, 24, 64)  # of a probe, by how many answers are missing: on a path that is full, one of many gets through
 

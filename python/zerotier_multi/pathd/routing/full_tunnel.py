@@ -6,7 +6,7 @@ advertisements) goes on doing so, and the sockets of the engines, which are boun
 serves
 
 - what is sent from an address of the underlay: answers to those who come in by it, zerotier-one's sockets, and the reverse
-  path that rp_filter asks for;
+  path that rp_filter asks for; also from one of lo or a dummy that an instance listens on, whose socket is bound to no device;
 - DHCP clients, which renew by unicast from a socket without an address;
 - everything again while no path is up, unless the routes shall be kept: then what has no other way is refused.
 
@@ -16,9 +16,10 @@ In a VRF none of this is needed, because the underlay is not in it.
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 
 from zerotier_multi import names
+from zerotier_multi.local_conf import holds_addresses
 from zerotier_multi.pathd.kernel.desired import DEFAULTS, Desired
 from zerotier_multi.netlink.state import KernelState
 from zerotier_multi.plan import Plan
@@ -39,22 +40,25 @@ def families(plans: Iterable[Plan]) -> dict[int, bool]:
     return found
 
 
-def add(want: Desired, plans: Iterable[Plan], have: KernelState) -> None:
+def add(want: Desired, plans: Collection[Plan], have: KernelState) -> None:
     """Put the rules of full tunnels among what shall stand, and where routes are kept one that refuses."""
+    listening = {address for plan in plans for i in plan.instances if i.source_interface is None for address in i.listen}
     for family, keep in families(plans).items():
-        want.rules |= set(_rules(family, have))
+        want.rules |= set(_rules(family, have, listening))
         if keep:
             prefix = DEFAULTS[family == 6]
             want.routes.add(Route(prefix, 0, None, names.FULL_TUNNEL_TABLE, names.REFUSING_METRIC))
 
 
-def _rules(family: int, have: KernelState) -> Iterator[Rule]:
+def _rules(family: int, have: KernelState, listening: Collection[str]) -> Iterator[Rule]:
+    holders = {link.index for name, link in have.links.items() if holds_addresses(name)}
     # Where VRFs are, VyOS has the local table looked at as late as 32765.
     yield Rule(family, _LOCAL, "", 0, RT_TABLE_LOCAL)
     yield Rule(family, _DHCP, "", _DHCP_CLIENT[family], RT_TABLE_MAIN)
     for address in have.local:
         own = ipaddress.ip_interface(address.interface)
-        if own.version == family and (family, address.index) in have.uplinks:
+        sends = (family, address.index) in have.uplinks or (address.index in holders and str(own.ip) in listening)
+        if own.version == family and sends:
             yield Rule(family, _UNDERLAY, str(own.ip), 0, RT_TABLE_MAIN)
     yield Rule(family, _SPECIFIC, "", 0, RT_TABLE_MAIN, no_default=True)
     yield Rule(family, _TUNNEL, "", 0, names.FULL_TUNNEL_TABLE)
