@@ -5,6 +5,7 @@
 # make test-fleet           the Ansible role with ten routers of the lab as hosts, and its linter; SITES=10
 # make test-attack          all of tests/attack at length: from the underlay, the far end and a local user; SECONDS=1800 SEED=1
 # make test-data            checked data through two instances with each offload off, lost and changed packets; GIGABYTES=200 SEED=1
+# make test-walk            random commits on a router: what they have made, refuse and leave; SEED=1 STEPS=200 (15 minutes)
 # make test-kernels         ztnode on other kernels and processors, emulated; KERNELS="bullseye bookworm trixie /dir" CPUS="max Westmere Nehalem"
 # make smoketest            the smoketests in VyOS's style, on a router of the lab
 # make reference            writes docs/cli-reference.rst and tests/vyos/golden from the XML definitions
@@ -46,7 +47,7 @@ TOOLS := $(shell cat lab/host-packages.txt) build-essential cppcheck curl debhel
 export PYTHONPATH := python:packages/ztsh:.
 export PYTHONDONTWRITEBYTECODE := 1
 
-.PHONY: bench bench-peers bench-remote bench-uplinks changelogs check demo test test-attack test-faults test-data test-fleet test-kernels smoketest reference check-vyos-interface debs lab fuzz bench-engines bench-shell bench-faults bench-roaming bench-probes bench-chaos bench-report bench-compare iso iso-vyos vyos-packages check-iso test-image tools clean check-root
+.PHONY: bench bench-peers bench-remote bench-uplinks changelogs check demo test test-attack test-faults test-data test-fleet test-walk test-kernels smoketest reference check-vyos-interface debs lab fuzz bench-engines bench-shell bench-faults bench-roaming bench-probes bench-chaos bench-report bench-compare iso iso-vyos vyos-packages check-iso test-image tools clean check-root
 
 check-root:
 	@[ "$$(id -u)" = 0 ] || { echo "make: this needs root; use sudo"; exit 1; }
@@ -148,6 +149,9 @@ test-attack: debs
 
 test-data: debs
 	GIGABYTES=$(or $(GIGABYTES),200) SEED=$(SEED) $(PYTHON) -m pytest -v -s $(PYTEST_ARGS) tests/engine/test_checked_data.py
+
+test-walk: debs
+	WALK_SEED=$(SEED) WALK_STEPS=$(or $(STEPS),200) ENGINE=$(ENGINE) $(PYTHON) -m pytest -v -s $(PYTEST_ARGS) tests/walk
 
 test-kernels: debs
 	@apt-get -qq install --no-install-recommends --yes cpio kmod qemu-system-x86 >/dev/null

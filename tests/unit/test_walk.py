@@ -56,7 +56,7 @@ def play(conf: ConfMode, lines: str) -> None:
 
 def test_every_alternative_is_drawn() -> None:
     found, choice = set(), BEGIN
-    for number in range(3000):
+    for number in range(2000):
         choice = drawn(choice, Random(number))
         found |= set(choice.items())
     assert found == {(aspect, number) for aspect, lines in ASPECTS.items() for number in range(len(lines))}
