@@ -135,11 +135,5 @@ def _astray(bundle: Bundle, numbers: Sequence[int], devices: Mapping[str, Sequen
 
 
 def warnings(bundle: Bundle, numbers: Sequence[int], devices: Mapping[str, Sequence[str]]) -> list[str]:
-    """What a user should know although the commit is good: at boot an uplink may come later than the configuration."""
-    wanted = [(k, bundle.override(k).source_interface) for k in numbers]
-    waiting = [
-        f"{bundle.path} instance {k} source-interface {device}: the interface does not exist yet; the instance waits for it"
-        for k, device in wanted
-        if device and device not in devices
-    ]
-    return waiting + list(_astray(bundle, numbers, devices))
+    """What a user should know although the commit is good. Of an uplink that is not there yet zerotier-pathd tells."""
+    return list(_astray(bundle, numbers, devices))
