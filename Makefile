@@ -151,7 +151,7 @@ test-data: debs
 	GIGABYTES=$(or $(GIGABYTES),200) SEED=$(SEED) $(PYTHON) -m pytest -v -s $(PYTEST_ARGS) tests/engine/test_checked_data.py
 
 test-walk: debs
-	WALK_SEED=$(SEED) WALK_STEPS=$(or $(STEPS),200) ENGINE=$(ENGINE) $(PYTHON) -m pytest -v -s $(PYTEST_ARGS) tests/walk
+	WALK_SEED=$(SEED) WALK_STEPS=$(or $(STEPS),200) ENGINE=$(ENGINE) $(PYTHON) -m pytest -v -s -o faulthandler_timeout=0 $(PYTEST_ARGS) tests/walk
 
 test-kernels: debs
 	@apt-get -qq install --no-install-recommends --yes cpio kmod qemu-system-x86 >/dev/null

@@ -87,6 +87,22 @@ def test_it_takes_over_and_gives_back_without_a_loss(routers: list[Router]) -> N
     assert "zt0/4 to R2 (IPv4): up -> backup: it is a backup, and another path to the remote works" in told
 
 
+@pytest.mark.parametrize(
+    "restart", [["systemctl", "restart", "zerotier-pathd"], ["ztsh", "restart", "zerotier", "zt0", "instance", "4"]]
+)
+def test_what_the_remote_has_said_outlasts_a_restart(routers: list[Router], restart: list[str]) -> None:
+    """The router that has it by the probes alone: it would use the path until the remote says so again."""
+    routers[1].run(restart, timeout=120)
+    seen = set()
+
+    def back() -> bool:
+        seen.add(states(routers[1])[3])
+        return states(routers[1]) == REST
+
+    routers[1].wait(back, timeout=30, what="all paths back, and the backup at rest")
+    assert "up" not in seen
+
+
 def test_it_serves_while_the_others_restart(routers: list[Router]) -> None:
     with flowing(routers) as seen:
         routers[0].run(["ztsh", "restart", "zerotier", "zt0"], timeout=120)

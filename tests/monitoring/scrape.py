@@ -29,7 +29,7 @@ def status(tick: int) -> dict[str, Any]:
     paths = [
         {
             "remote": remote, "instance": number, "family": 4, "device": f"zt0p{number}", "state": "up" if (remote, number) != ("R3", 2) else "down",
-            "rtt_ms": 1.5, "loss": 0.01, "passes": 1374, "changes": tick, "falls": tick, "weight": 32,
+            "rtt_ms": 1.5, "loss": 0.01, "passes": 1374, "changes": tick, "falls": tick, "weight": 32, "backup": number == 2,
         }
         for remote in ("R2", "R3") for number in (1, 2)
     ]  # fmt: skip

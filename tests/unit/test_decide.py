@@ -101,6 +101,7 @@ def test_what_an_earlier_daemon_used_is_probed_as_up() -> None:
     found = probing([PLAN], router(), ["zt0p4"], known)
     assert [target.path for target in found.targets] == list(MEMBERS) and found.drained == {MEMBERS[3]}
     assert found.in_use == set(MEMBERS) - {MEMBERS[1]}
+    assert probing([PLAN], router(), [], {**known, MEMBERS[3]: PathState.BACKUP}).spared == {MEMBERS[3]}
     assert not probing([QUIET], router(), [], {}).targets
 
 
@@ -185,6 +186,14 @@ def test_a_backup_that_has_nothing_to_carry_says_so() -> None:
     assert states(FALLEN, []) == PathState.WAITING, "it is about to be used"
     assert states({**UP, LAST: PathState.DOWN}, MEMBERS[:3]) == PathState.DOWN
     assert states(UP, MEMBERS[:3], links=False) == PathState.NO_DEVICE
+
+
+def test_backups_alone_share_the_traffic_and_it_is_told() -> None:
+    made = decide(seen(plans=[SPARE], backups=set(MEMBERS[:3])))
+    (note,) = [note for note in made.want.notes if "backup" in note]
+    assert made.up == set(MEMBERS)
+    assert note == "zt0: each path to R2 is a backup for this router or for R2, so all share the traffic; make one of them none"
+    assert not [note for note in decide(seen(plans=[SPARE])).want.notes if "backup" in note]
 
 
 def test_no_group_waits_for_a_backup_but_the_backup_waits_for_the_others() -> None:

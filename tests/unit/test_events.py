@@ -31,6 +31,15 @@ def told(before: Seen, after: Seen) -> list[Event]:
     return list(events([PLAN], before, after))
 
 
+def test_a_backup_tells_when_it_begins_to_carry_traffic_and_when_it_ends() -> None:
+    rest, used = seen("backup"), seen("up", "down", "down", "down")
+    assert path_cause(PLAN, PLAN.paths[0], rest, used) == "it is a backup, and no other path to the remote works"
+    begun, ended = (next(e for e in found if e.instance == 1) for found in (told(rest, used), told(used, rest)))
+    assert (begun.kind, begun.priority, ended.kind, ended.priority) == ("path-up", NOTICE, "path-backup", NOTICE)
+    back = next(e for e in told(seen("down"), rest) if e.instance == 1)
+    assert back.kind == "path-backup", "who was told that it is down is told that it is not"
+
+
 def test_nothing_has_happened_where_nothing_differs() -> None:
     assert told(seen(), seen()) == [] and told(Seen(), seen("down")) == []
 
@@ -65,7 +74,7 @@ def test_a_path_that_falls_is_told_with_its_bundle() -> None:
         ("narrow", "up", "packets of full size arrive again, or on no other path either"),
         ("narrow", "down", "no answer to 3 probes"),
         ("up", "backup", "it is a backup, and another path to the remote works"),
-        ("backup", "up", "it is a backup, and no other path to the remote works"),
+        ("backup", "up", "it is no backup any more, or several are in use"),
         ("backup", "down", "no answer to 3 probes"),
         ("up", "drained", "drained for a restart"),
         ("up", "no device", "the device is gone"),

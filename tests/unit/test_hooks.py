@@ -103,7 +103,9 @@ def test_one_at_a_time_in_order_of_names_and_events(box: Callable[..., Box]) -> 
     assert not made.loop.watched
 
 
-@pytest.mark.parametrize("kind", ["path-up", "path-down", "remote-up", "remote-down", "bundle-degraded", "network-state"])
+@pytest.mark.parametrize(
+    "kind", ["path-up", "path-down", "path-backup", "remote-up", "remote-down", "bundle-degraded", "network-state"]
+)
 def test_what_comes_and_goes_starts_the_scripts(box: Callable[..., Box], kind: str) -> None:
     made = box("a")
     made.hooks.tell(event(1, kind))

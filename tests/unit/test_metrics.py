@@ -19,7 +19,17 @@ from zerotier_multi.plan import to_json
 
 
 def path(**changes: Any) -> dict[str, Any]:
-    known = {"remote": "R2", "instance": 1, "family": 4, "device": "zt0p1", "state": "up", "changes": 3, "falls": 1, "weight": 32}
+    known = {
+        "remote": "R2",
+        "instance": 1,
+        "family": 4,
+        "device": "zt0p1",
+        "state": "up",
+        "changes": 3,
+        "falls": 1,
+        "weight": 32,
+        "backup": False,
+    }
     return {**known, "rtt_ms": 1.5, "loss": 0.25, "passes": None, **changes}
 
 
@@ -39,6 +49,8 @@ def test_every_metric_with_its_labels() -> None:
     lines = render(status(path(), problems=["x"]), COUNTERS).splitlines()
     assert [line for line in lines if not line.startswith("#")] == [
         f"zerotier_multi_path_up{{{LABELS}}} 1",
+        f"zerotier_multi_path_in_use{{{LABELS}}} 1",
+        f"zerotier_multi_path_backup{{{LABELS}}} 0",
         f"zerotier_multi_path_rtt_seconds{{{LABELS}}} 0.0015",
         f"zerotier_multi_path_loss_ratio{{{LABELS}}} 0.25",
         f"zerotier_multi_path_changes_total{{{LABELS}}} 3",
@@ -63,6 +75,13 @@ def test_every_metric_with_its_labels() -> None:
         kind = "counter" if name.endswith("_total") else "gauge"
         assert lines.count(f"# TYPE {name} {kind}") == 1
         assert sum(line.startswith(f"# HELP {name} ") for line in lines) == 1
+
+
+def test_a_backup_at_rest_is_up_and_not_in_use() -> None:
+    text = render(status(path(state="backup", backup=True)), {})
+    assert [
+        f"zerotier_multi_path_{name}{{{LABELS}}} {value}\n" in text for name, value in (("up", 1), ("in_use", 0), ("backup", 1))
+    ] == [True] * 3
 
 
 def test_what_passes_is_a_value_of_paths_that_answer() -> None:

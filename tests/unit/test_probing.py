@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from zerotier_multi.pathd.probe import prober as prober_module
 from zerotier_multi.pathd.probe import wire
 from zerotier_multi.pathd.probe.health import FREE_FALLS, HISTORY, Health, Peer
+from zerotier_multi.pathd.probe.spared import Spared
 from zerotier_multi.pathd.probe.trust import Trust
 from zerotier_multi.pathd.probe.prober import COPIES, STALE, Prober, Target
 from zerotier_multi.states import PathState
@@ -589,6 +590,37 @@ def test_probes_at_another_pace_are_judged_by_it() -> None:
         assert not health.judge(10.0 + 5.0 * n + 4.9)
     health.sent(20.0)
     assert not health.judge(20.9) and health.judge(21.3) and not health.up
+
+
+def test_a_word_that_is_older_does_not_count() -> None:
+    remote = Spared()
+    remote.hear(True, 20, 1.0)
+    remote.hear(False, 10, 1.1)
+    assert remote.spared
+    remote.hear(False, 5, 1.2, renewed=True)
+    assert not remote.spared, "a remote that starts again counts its time anew"
+
+
+def test_a_remote_that_changes_its_mind_all_the_time_has_a_backup() -> None:
+    remote, changes = Spared(), 0
+    for number in range(1000):
+        was = remote.spared
+        remote.hear(number % 2 == 0, number, 0.02 * number)
+        changes += was != remote.spared
+    assert changes < 30
+    remote.hear(False, 2000, 200.0)
+    assert not remote.spared
+
+
+def test_a_remote_that_probes_no_more_has_no_backup() -> None:
+    remote = Spared(True)
+    remote.works(50.0, 0.0)
+    assert remote.spared
+    remote.hear(True, 1, 50.0)
+    remote.works(110.0, 100.0)
+    assert remote.spared
+    remote.works(170.0, 100.0)
+    assert not remote.spared
 
 
 def test_a_backup_is_probed_rarely_while_another_path_works(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -217,7 +217,7 @@ class Daemon:
         now = self._look.at
         if kept_out is not None and self._members.kept_out(plans, have).keys() != kept_out.keys():
             self._loop.call_soon(self.reconcile)  # where instances stand became known after that was done
-        self._keeper.revive(have, self._decision.up, now)
+        self._keeper.revive(have, self._carrying(), now)
         underlay = recovery.underlay(have.links, have.local)
         well = {path for path, state in self._look.states.items() if state == PathState.NARROW or state.works}
         silent = self._look.states.keys() - well - self._decision.up
@@ -230,7 +230,7 @@ class Daemon:
         now = time.monotonic()
         self._drains = still_drained(self._drains, have, now)
         probes = probing(plans, have, self._drains.keys(), self._since.states())
-        self._prober.configure(probes.targets, set(probes.drained), set(probes.in_use))
+        self._prober.configure(probes.targets, set(probes.drained), set(probes.in_use), probes.spared)
         self._weights.standing(standing(plans, have, self._router.resilient))
         seen = Inputs(
             now,
@@ -269,6 +269,10 @@ class Daemon:
         verdicts, backups = self._verdicts(), self._backups()
         return path_states(look.plans, look.have, look.up, verdicts, self._drains.keys(), look.blocked.paths.keys(), backups)
 
+    def _carrying(self) -> set[int]:
+        """Paths that carry traffic, or would."""
+        return set(self._look.up) | {path for path, state in self._look.states.items() if state.works}
+
     def _paths_over(self, devices: Sequence[str]) -> list[int]:
         return [path.nexthop_id for plan in self._look.plans for path in plan.paths if path.device in devices]
 
@@ -277,7 +281,7 @@ class Daemon:
         silent = {path: silence for path in look.states if (silence := self._prober.silence(path))}
         empty = [device for device in self._drains if self._prober.empty(self._paths_over([device]))]
         told = {i.device: self._endpoints.known(plan, i) for plan in look.plans for i in plan.instances}
-        drain = self._keeper.recover(look.have, Paths(look.up, silent, empty, self._drains.keys(), told), now)
+        drain = self._keeper.recover(look.have, Paths(self._carrying(), silent, empty, self._drains.keys(), told), now)
         if drain:
             self._drains |= {d: Drain(look.have.links[d].index, now + DRAIN_LIMIT) for d in drain}
             self.reconcile()

@@ -6,7 +6,7 @@ kernel shall be and what is to be done about the difference; :func:`path_states`
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Self
 
@@ -33,11 +33,12 @@ class Drain:
 
 @dataclass(frozen=True)
 class Probing:
-    """What the prober shall do, by the ids of next hops: targets, those of paths that are drained, those in use already."""
+    """What the prober shall do, by the ids of next hops: targets, those of paths that are drained, in use already, or backups."""
 
     targets: tuple[Target, ...]
     drained: frozenset[int]
     in_use: frozenset[int]
+    spared: frozenset[int]
 
 
 @dataclass(frozen=True)
@@ -105,7 +106,8 @@ def probing(plans: Sequence[Plan], have: KernelState, drains: Collection[str], k
     members = {member for group in have.groups.values() for member in group.members}
     # With "all-paths-down keep" a dead path is in its group too.
     in_use = frozenset(path for path in members if known.get(path, PathState.UP).answered)
-    return Probing(tuple(targets(plans, have)), drained, in_use)
+    spared = frozenset(path for path, state in known.items() if state == PathState.BACKUP)
+    return Probing(tuple(targets(plans, have)), drained, in_use, spared)
 
 
 def standing(plans: Sequence[Plan], have: KernelState, resilient: bool) -> dict[int, NextHopGroup]:
@@ -152,6 +154,13 @@ def _rank(plan: Plan, path: PathPlan, verdict: PathState | None, backups: Collec
     return None
 
 
+def _all_backups(plans: Sequence[Plan], backups: Collection[int]) -> Iterator[str]:
+    """Sentences about remotes to which there is nothing that a backup could stand in for."""
+    for plan in plans:
+        for remote in dict.fromkeys(group.remote for group in plan.groups if set(group.members) <= set(backups)):
+            yield f"{plan.bundle}: each path to {remote} is a backup for this router or for {remote}, so all share the traffic; make one of them none"
+
+
 def decide(seen: Inputs) -> Decision:
     """What shall be, and what is to be done now."""
     plans, have = seen.plans, seen.have
@@ -164,6 +173,7 @@ def decide(seen: Inputs) -> Decision:
     full_tunnel.add(want, plans, have)
     uplinks.add(want, plans, have, seen.gateways)
     want.notes += mute_notes(plans, seen.mute)
+    want.notes += _all_backups(plans, backups)
     for plan in plans:
         own = own_networks.networks(have.links.values(), have.local, plan.vrf)
         want.notes += own_networks.conflicts(plan, own)

@@ -102,6 +102,7 @@ class Status:
             "loss": None if loss is None else round(loss, 4),
             "wait_ms": round(1000 * self.prober.wait(path.nexthop_id), 1),
             "weight": self._weight(plan, path),
+            "backup": path.backup or self.prober.is_backup(path.nexthop_id),
             "twin": self.prober.twin(path.nexthop_id),
             "passes": self.prober.passes(path.nexthop_id),
         }

@@ -24,6 +24,7 @@ from zerotier_multi.pathd.loop import Alarm
 from zerotier_multi.pathd.probe import wire
 from zerotier_multi.pathd.probe.delay import Delay
 from zerotier_multi.pathd.probe.health import Flaps, Health, Peer
+from zerotier_multi.pathd.probe.spared import Spared
 from zerotier_multi.pathd.probe.sockets import HOPS, attach, opened, received, sender, told_by_kernel
 from zerotier_multi.pathd.probe.trust import Trust
 from zerotier_multi.pathd.probe.width import LOSSY, Width
@@ -38,7 +39,7 @@ REFUSALS = 30  # of a path by the remote within health.FLAP_WINDOW that are free
 # Seconds between the probes of a backup while others carry the traffic: its line may be paid by the byte. After five without a
 # packet, ztnode would send more than that (RECOVERY_IDLE).
 REST = 4.0
-REST_LARGE = 600.0  # the same, between its large probes
+REST_LARGE = 600.0  # the same, between two large ones
 COPIES = (1, 24, 64)  # of a probe, by how many answers are missing: on a path that is full, one of many gets through
 
 
@@ -82,7 +83,9 @@ class _State:
     send: Callable[[bytes], None]
     good_ms: int  # for which what a probe tells is good
     backup: bool = False  # for us
-    remote_backup: bool = False  # for the remote, as it told last
+    remote: Spared = field(default_factory=Spared)  # for the remote
+    rests: bool = False  # it is probed rarely
+    large_at: float = -math.inf  # when the last large probe went out
     drained: bool = False
     refused: bool = False  # the remote says that it does not hear us over it
     refusals: Flaps = field(default_factory=lambda: Flaps(REFUSALS))  # that it began to say so
@@ -100,12 +103,7 @@ class _State:
     @property
     def is_backup(self) -> bool:
         """Whether one of the two routers wants it to be a backup: what the one spares, the other shall not send."""
-        return self.backup or self.remote_backup
-
-    @property
-    def rests(self) -> bool:
-        """Whether it is probed less often than it could be."""
-        return self.health.interval != self.target.interval
+        return self.backup or self.remote.spared
 
 
 class _Verdict(NamedTuple):
@@ -161,20 +159,25 @@ class Prober:
 
     # -- what is probed
 
-    def configure(self, targets: Iterable[Target], drained: set[int], in_use: set[int]) -> None:
+    def configure(self, targets: Iterable[Target], drained: set[int], in_use: set[int], spared: Collection[int] = ()) -> None:
         """Probe exactly these paths.
 
         A path that is new, or has a new device, begins down; one that the kernel uses already (``in_use``), when
-        this daemon is new itself, begins up. ``drained`` are ids of paths that shall carry nothing new.
+        this daemon is new itself, begins up, and one that was a backup (``spared``) is one until the remote says more.
+        ``drained`` are ids of paths that shall carry nothing new.
         """
         now = time.monotonic()
         wanted = {target.path: target for target in targets}
-        widths = {path: state.width for path, state in self._states.items()}  # a device that is made anew leads over the same line
+        # A device that is made anew leads over the same line to the same remote.
+        widths = {path: state.width for path, state in self._states.items()}
+        remotes = {(path, state.group): state.remote for path, state in self._states.items()}
         for path in [p for p, s in self._states.items() if wanted.get(p) != s.target]:
             self._forget(path)
         for path, target in wanted.items():
             if path not in self._states:
                 self._begin(target, now, path in in_use)
+                state = self._states[path]
+                state.remote = remotes.get((path, state.group), Spared(path in spared))
             state = self._states[path]
             state.drained, state.backup = path in drained, target.backup
             known = widths.get(path, state.width)
@@ -269,7 +272,7 @@ class Prober:
         return bool(state and state.is_backup)
 
     def _rest(self, now: float) -> None:
-        """Probe backups rarely while another path to their remote works, and as all others while none does."""
+        """Probe backups rarely while another path to their remote works, and as all others while none does or they are in use."""
         served = {
             state.group for state in self._states.values()
             if not state.is_backup and not state.drained and not state.refused
@@ -277,7 +280,10 @@ class Prober:
         }  # fmt: skip
         for state in self._states.values():
             own = state.target.interval
-            pace = max(own, REST) if state.is_backup and state.group in served and now >= state.fresh_until else own
+            state.rests = (
+                state.is_backup and state.group in served and now >= state.fresh_until and state.target.path not in self._in_use
+            )
+            pace = max(own, REST) if state.rests else own
             if pace != state.health.interval:
                 state.health.pace(pace)
                 state.next_send = now
@@ -406,6 +412,8 @@ class Prober:
         """Report when any verdict is another than last time."""
         self._compare_widths(now)
         for state in self._states.values():
+            if state.health.up:
+                state.remote.works(now, state.health.since)
             was, state.refused = state.refused, self._refused(state, now)
             if state.refused and not was:
                 state.refusals.fell(now)
@@ -491,11 +499,12 @@ class Prober:
         room = LARGE
         for state in states:
             sound = state.health.up and not state.drained and (state.health.loss() or 0.0) <= LOSSY
-            if state.rests and now - state.width.wide_at < REST_LARGE:
+            if state.rests and now - state.large_at < REST_LARGE:
                 continue
             size = state.width.due(now, sound) if state.width.full else None
             if size is not None and room > 0:
                 due.append((state, size))
+                state.large_at = now
                 room -= size
         return due
 
@@ -573,7 +582,7 @@ class Prober:
         if state and hops == HOPS and state.trust.hear(probe.token, probe.echo, probe.sent, arrival):
             state.seen_at = max(state.seen_at, arrival)
             state.twin_at = arrival if probe.twin else state.twin_at
-            state.remote_backup = probe.backup
+            state.remote.hear(probe.backup, probe.sent, arrival, state.trust.renewed)
             state.remote_use, state.remote_wait = probe.use, probe.wait_ms
             state.inbound.came(probe.sent / 1e9, arrival)
             if probe.seen >> (state.target.instance - 1) & 1:

@@ -157,7 +157,9 @@ def _path_event(plan: Plan, path: PathPlan, before: Seen, after: Seen) -> Event:
     cause = path_cause(plan, path, before, after)
     if word == PathState.UP:
         kind, priority = "path-up", NOTICE
-    elif was in WORKING and word != PathState.BACKUP:
+    elif word == PathState.BACKUP:
+        kind, priority = "path-backup", NOTICE
+    elif was in WORKING:
         kind, priority = "path-down", NOTICE if word == PathState.DRAINED else WARNING
     else:
         kind, priority = "path-state", INFO
@@ -195,7 +197,7 @@ def path_cause(plan: Plan, path: PathPlan, before: Seen, after: Seen) -> str:
         return membership.cause(member)
     match after.states[path.nexthop_id]:
         case PathState.UP:
-            return _why_up(plan, was)
+            return _why_up(plan, path, was, after)
         case PathState.BACKUP:
             return "it is a backup, and another path to the remote works"
         case PathState.DOWN:
@@ -217,10 +219,13 @@ def path_cause(plan: Plan, path: PathPlan, before: Seen, after: Seen) -> str:
             return "it waits for the other paths to the remote" if ready else "the device is not ready"
 
 
-def _why_up(plan: Plan, was: str | None) -> str:
+def _why_up(plan: Plan, path: PathPlan, was: str | None, after: Seen) -> str:
     if was == PathState.REMOTE_DOWN:
         return "the remote hears us over it again"
     if was == PathState.BACKUP:
+        others = (p for p in plan.paths if (p.remote, p.family) == (path.remote, path.family) and p != path)
+        if any(after.states.get(other.nexthop_id) == PathState.UP for other in others):
+            return "it is no backup any more, or several are in use"
         return "it is a backup, and no other path to the remote works"
     if was == PathState.NARROW:
         return "packets of full size arrive again, or on no other path either"

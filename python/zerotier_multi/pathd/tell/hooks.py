@@ -28,7 +28,17 @@ IDENTIFIER = "zerotier-hook"
 # A path that comes back passes through several words within a second. Those between down and up are for the journal:
 # their number would push out of the queue what a script is there for.
 _KINDS = frozenset(
-    {"path-up", "path-down", "remote-up", "remote-down", "bundle-up", "bundle-degraded", "bundle-down", "network-state"}
+    {
+        "path-up",
+        "path-down",
+        "path-backup",
+        "remote-up",
+        "remote-down",
+        "bundle-up",
+        "bundle-degraded",
+        "bundle-down",
+        "network-state",
+    }
 )
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")  # not what editors and package tools leave beside a file
 

@@ -42,6 +42,14 @@ def _families(status: Data, counters: Counters) -> Iterator[tuple[str, str, str,
         _PATH, ((p, p["state"] in WORKING) for p in paths),
     )  # fmt: skip
     yield (
+        "path_in_use", "gauge", "Whether the path carries traffic.",
+        _PATH, ((p, p["state"] == PathState.UP) for p in paths),
+    )  # fmt: skip
+    yield (
+        "path_backup", "gauge", "Whether the path is a backup, for this router or the remote.",
+        _PATH, ((p, p["backup"]) for p in paths),
+    )  # fmt: skip
+    yield (
         "path_rtt_seconds", "gauge", "Smoothed round-trip time of the probes of the path.",
         _PATH, ((p, None if p["rtt_ms"] is None else p["rtt_ms"] / 1000) for p in paths),
     )  # fmt: skip
