@@ -143,6 +143,7 @@ class Prober:
         self._peers: dict[tuple[str, str, int], Peer] = {}  # (bundle, remote, family)
         self._told: dict[tuple[str, str, int], tuple[int, int]] = {}
         self._verdicts: dict[int, _Verdict] = {}  # as reported
+        self._remotes: dict[tuple[int, tuple[str, str, int]], Spared] = {}  # what remotes have said of paths that had no device
         self._wide: set[tuple[str, str, int]] = set()  # groups with a path that takes full packets, where another one does not
         self._in_use: set[int] = set()  # paths that are in the kernel's groups
         self._devices: set[int] = set()  # ifindexes that probes are taken from
@@ -168,16 +169,14 @@ class Prober:
         """
         now = time.monotonic()
         wanted = {target.path: target for target in targets}
-        # A device that is made anew leads over the same line to the same remote.
-        widths = {path: state.width for path, state in self._states.items()}
-        remotes = {(path, state.group): state.remote for path, state in self._states.items()}
+        widths = {path: state.width for path, state in self._states.items()}  # a device that is made anew leads over the same line
         for path in [p for p, s in self._states.items() if wanted.get(p) != s.target]:
             self._forget(path)
         for path, target in wanted.items():
             if path not in self._states:
                 self._begin(target, now, path in in_use)
                 state = self._states[path]
-                state.remote = remotes.get((path, state.group), Spared(path in spared))
+                state.remote = self._remotes.get((path, state.group), Spared(path in spared))
             state = self._states[path]
             state.drained, state.backup = path in drained, target.backup
             known = widths.get(path, state.width)
@@ -220,6 +219,7 @@ class Prober:
 
     def _forget(self, path: int) -> None:
         state = self._states.pop(path)
+        self._remotes[path, state.group] = state.remote
         self._verdicts.pop(path, None)
         self._by_identifier.pop(state.identifier, None)
         if self._by_source.get((state.target.index, state.target.via)) is state:
