@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -26,6 +29,8 @@ UPLINKS = {"wan1": ("192.0.2.2", "192.0.2.1", 100), "wan2": ("203.0.113.2", "203
 ECHOES, MANY = 20, 400
 DELAY_MS = 40
 RETURNED = 30  # seconds; the first try comes after ten
+TUNNEL_TABLE = "77"
+NOTICED = 3.0  # seconds: our end gives the path up after 1.6, and the other one soon after
 CUT = "table inet cut { chain forward { type filter hook forward priority 0; iifname wan1 drop; oifname wan1 drop; }; }"
 
 
@@ -130,3 +135,36 @@ def test_it_follows_the_routes(site: Site) -> None:
     site.ours.host.run("ip", "route", "add", "default", "via", gateway, "dev", "wan2", "metric", "50")
     wait(lambda: site.carried() == "wan2", timeout=RETURNED, what="traffic by the new route")
     assert site.carried(MANY) == "wan2"
+
+
+def _tunnel(site: Site) -> None:
+    """Rules as pathd makes them for a full tunnel: what has no address of an uplink goes by the bundle."""
+    add_rule = ("ip", "rule", "add", "pref")
+    for number, (address, _, _) in enumerate(UPLINKS.values()):
+        site.ours.host.run(*add_rule, str(100 + number), "from", address, "lookup", "main")
+    site.ours.host.run(*add_rule, "110", "lookup", "main", "suppress_prefixlength", "0")
+    site.ours.host.run(*add_rule, "120", "lookup", TUNNEL_TABLE)
+    site.ours.host.run("ip", "route", "add", "default", "via", "10.14.0.2", "dev", "zt0p1", "table", TUNNEL_TABLE)
+
+
+def test_it_returns_in_a_full_tunnel_too(site: Site) -> None:
+    _tunnel(site)
+    assert "dev zt0p1" in site.ours.host.run("ip", "route", "get", REMOTE)
+    repair = _cut(site)
+    wait(lambda: site.carried() == "wan2", timeout=10, what="traffic by the other uplink")
+    repair()
+    wait(lambda: site.carried() == "wan1", timeout=2 * RETURNED, what="traffic by the better one again")
+    assert site.carried(MANY) == "wan1", "it does not stay there"
+
+
+@pytest.mark.parametrize("site", ["wan2"], indirect=True)
+def test_the_other_end_notices_soon_that_a_path_has_died(site: Site) -> None:
+    """It sends nothing but answers, so no silence tells it."""
+    ping = site.ours.host.popen("ping", "-D", "-n", "-i0.02", "-w9", "10.14.0.2")
+    time.sleep(2)
+    repair = _cut(site)
+    answered = [float(at) for at in re.findall(r"^\[([0-9.]+)\].*icmp_seq=", ping.communicate()[0], re.MULTILINE)]
+    repair()
+    assert len(answered) > 200
+    longest = max(later - earlier for earlier, later in pairwise(answered))
+    assert longest < NOTICED, f"no answer for {longest:.2f} s"

@@ -77,8 +77,10 @@ struct contact {
 	bool busy;
 	struct known *known; /* in the order of node addresses, as the core lists its peers */
 	size_t known_count;
-	pthread_mutex_t lock; /* of what follows; nothing is called under it */
-	struct kept kept[CROWD];
+	struct kept *next; /* what the look that goes on has found to keep; NULL without memory */
+	size_t next_count;
+	pthread_mutex_t lock;     /* of what follows; nothing is called under it */
+	struct kept *kept;        /* in the same order; without peers whose paths have no choice of an uplink */
 	atomic_size_t kept_count; /* read without it, too, as the next */
 	struct hint hints[HINTS];
 	atomic_size_t hint_count; /* read without it, too: whether there are any */
@@ -121,6 +123,7 @@ void contact_free(struct contact *contact) {
 	if (!contact) return;
 	pthread_mutex_destroy(&contact->lock);
 	free(contact->known);
+	free(contact->kept);
 	free(contact);
 }
 
@@ -164,9 +167,15 @@ bool contact_keeps(struct contact *contact, uint64_t peer, int64_t socket, const
 	bool keeps = false;
 	if (!contact->kept_count) return false;
 	pthread_mutex_lock(&contact->lock);
-	for (size_t i = 0; i < contact->kept_count && !keeps; i++) {
-		const struct kept *kept = &contact->kept[i];
-		keeps = kept->node == peer && kept->socket != socket && same_address(&kept->address, address);
+	size_t first = 0, count = contact->kept_count, end = count;
+	while (first < end) {
+		size_t middle = (first + end) / 2;
+		if (contact->kept[middle].node < peer) first = middle + 1;
+		else end = middle;
+	}
+	if (first < count && contact->kept[first].node == peer) {
+		const struct kept *kept = &contact->kept[first];
+		keeps = kept->socket != socket && same_address(&kept->address, address);
 		*silent = kept->silent;
 	}
 	pthread_mutex_unlock(&contact->lock);
@@ -225,13 +234,26 @@ static void follow_route(struct contact *contact, const struct settings *setting
 	release(contact, object);
 }
 
+/* The path to a peer stays where it is when it works and is at home, or about to be. */
+static void keep(struct contact *contact, struct known *known, const struct core_path *path,
+                 const struct preferred_path *seen, int64_t now) {
+	int64_t home = homing_socket(&known->homing, path->socket, now);
+	if (!home || !contact->next || !recovery_trusts(&known->watch, seen, now) ||
+	    !underlay_has_choice(contact->underlay, path->socket))
+		return;
+	contact->next[contact->next_count++] =
+		(struct kept){known->watch.node, home, path->address, now - seen->received >= SILENT_MS};
+}
+
 static void look_at(struct contact *contact, const struct settings *settings, const struct core_peer *peer,
-                    struct known *known, bool hinted, struct kept kept[CROWD], size_t *kept_count, int64_t now) {
+                    struct known *known, bool hinted, int64_t now) {
 	const struct core_path *path = core_preferred(peer);
 	struct preferred_path seen = {.found = path != NULL};
 	if (path) {
 		seen.sent = (int64_t)path->last_send;
 		seen.received = (int64_t)path->last_receive;
+		for (unsigned int i = 0; i < peer->path_count && i < CORE_MAX_PATHS; i++)
+			if ((int64_t)peer->paths[i].last_receive > seen.heard) seen.heard = (int64_t)peer->paths[i].last_receive;
 		seen.latency = peer->latency;
 		seen.gone = !underlay_has(contact->underlay, path->socket);
 		seen.astray = guard_closed(contact->guard) && is_astray(settings, peer->address, &path->address);
@@ -243,9 +265,7 @@ static void look_at(struct contact *contact, const struct settings *settings, co
 	if (path && !seen.gone) follow_route(contact, settings, known, path, now);
 	int todo = recovery_look(&known->watch, &seen, ours, hinted, now);
 	if (todo & RECOVERY_RESET) homing_fell(&known->homing, now);
-	int64_t home = path ? homing_socket(&known->homing, path->socket, now) : 0;
-	if (home && recovery_trusts(&known->watch, &seen, now) && *kept_count < CROWD)
-		kept[(*kept_count)++] = (struct kept){known->watch.node, home, path->address, now - seen.received >= SILENT_MS};
+	if (path) keep(contact, known, path, &seen, now);
 	contact->busy |= known->watch.asked != 0 || hinted;
 	void *object = todo ? peer_of(contact, peer->address) : NULL;
 	if (!object) return;
@@ -273,6 +293,17 @@ static bool renew(struct contact *contact, const struct core_peers *list) {
 	return true;
 }
 
+/* By what this look has found. */
+static void replace_kept(struct contact *contact) {
+	pthread_mutex_lock(&contact->lock);
+	struct kept *old = contact->kept;
+	contact->kept = contact->next;
+	contact->kept_count = contact->next_count;
+	pthread_mutex_unlock(&contact->lock);
+	free(old);
+	contact->next = NULL;
+}
+
 int contact_pause(const struct contact *contact) {
 	return contact->known_count > CROWD                              ? LOOK_CROWD_MS
 	       : contact->busy || contact->hint_count || introduce_due() ? LOOK_BUSY_MS
@@ -284,10 +315,11 @@ void contact_look(struct contact *contact, const struct settings *settings, int6
 	contact->looked = now;
 	contact->busy = false;
 	struct hint hints[HINTS];
-	size_t hint_count = take_hints(contact, hints), kept_count = 0;
-	struct kept kept[CROWD];
+	size_t hint_count = take_hints(contact, hints);
 	struct core_peers *list = ZT_Node_peers(contact->core);
 	bool good = list && renew(contact, list);
+	contact->next = list ? calloc(list->count + 1, sizeof *contact->next) : NULL;
+	contact->next_count = 0;
 	if (list) relay_choose(list);
 	if (list) guard_know(contact->guard, list, settings);
 	if (list) introduce_look(list, ZT_Node_address(contact->core), now);
@@ -298,11 +330,8 @@ void contact_look(struct contact *contact, const struct settings *settings, int6
 			hinted = true;
 			remember(&contact->known[i], &hints[k].address);
 		}
-		look_at(contact, settings, &list->peers[i], &contact->known[i], hinted, kept, &kept_count, now);
+		look_at(contact, settings, &list->peers[i], &contact->known[i], hinted, now);
 	}
-	pthread_mutex_lock(&contact->lock);
-	memcpy(contact->kept, kept, kept_count * sizeof *kept);
-	contact->kept_count = kept_count;
-	pthread_mutex_unlock(&contact->lock);
+	replace_kept(contact);
 	if (list) ZT_Node_freeQueryResult(contact->core, list);
 }

@@ -46,7 +46,8 @@ int recovery_look(struct watch *watch, const struct preferred_path *path, bool c
 	bool doubted = watch->waiting && now - watch->waiting >= RECOVERY_SILENT;
 	bool elsewhere = watch->hinted && now - watch->hinted < RECOVERY_HINT && now - path->received >= RECOVERY_HINTED;
 	bool idle = configured && now - path->received >= RECOVERY_IDLE;
-	if (!doubted && !elsewhere && !idle)
+	bool overtaken = path->heard - path->received >= RECOVERY_OVERTAKEN && now - watch->asked_last >= RECOVERY_SILENT;
+	if (!doubted && !elsewhere && !idle && !overtaken)
 		return path->astray && now - watch->searched >= RECOVERY_ASTRAY ? try_again(watch, now) : 0;
 	watch->asked = watch->asked_last = now;
 	return RECOVERY_ASK;

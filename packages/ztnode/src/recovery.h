@@ -13,9 +13,10 @@
 #define RECOVERY_SILENT 1000 /* unanswered for so long: ask */
 #define RECOVERY_HINTED 250  /* the same where the peer was heard from another address in the last */
 #define RECOVERY_HINT 2000
-#define RECOVERY_IDLE 5000  /* a configured peer that says nothing is asked so often; it keeps NATs open too */
-#define RECOVERY_AGAIN 300  /* between two questions */
-#define RECOVERY_ANSWER 600 /* time for an answer, and more on a long way: one and a half times its latency, and … */
+#define RECOVERY_OVERTAKEN 500 /* another path of the peer was heard so much later: ask, once per RECOVERY_SILENT */
+#define RECOVERY_IDLE 5000     /* a configured peer that says nothing is asked so often; it keeps NATs open too */
+#define RECOVERY_AGAIN 300     /* between two questions */
+#define RECOVERY_ANSWER 600    /* time for an answer, and more on a long way: one and a half times its latency, and … */
 #define RECOVERY_WORK 200
 #define RECOVERY_PATIENCE 3000 /* but no more: a queue may have made it so long */
 #define RECOVERY_EAGER 500     /* between two searches at first … */
@@ -29,7 +30,8 @@ struct preferred_path {
 	bool gone;   /* the socket that it belongs to is closed */
 	bool astray; /* it leads elsewhere than to where the peer is configured to be */
 	int64_t sent, received;
-	int latency; /* of the peer, -1 when unknown */
+	int64_t heard; /* last, over any path that the core has of the peer */
+	int latency;   /* of the peer, -1 when unknown */
 };
 
 /* What is kept of a peer between two looks; all zero at first. */

@@ -26,7 +26,8 @@
 #endif
 
 #define SOCKET_BUFFER (4 << 20)
-#define WAYS 16   /* of a thread */
+#define WAY_SETS 64 /* of a thread, each of */
+#define WAYS 4
 #define WAY_MS 20 /* how long it takes an answer of the routes for true */
 
 struct underlay {
@@ -51,7 +52,7 @@ struct way {
 	struct sockaddr_storage to;
 	bool open;
 };
-static _Thread_local struct way ways[WAYS];
+static _Thread_local struct way ways[WAY_SETS][WAYS];
 
 struct underlay *underlay_open(unsigned int port, unsigned int offloads_off) {
 	struct underlay *underlay = calloc(1, sizeof *underlay);
@@ -327,11 +328,22 @@ static bool leaves(const struct underlay *underlay, int routes, const struct bin
 	return false;
 }
 
+/* The way of this thread from a socket to an address; where it has none, the one that it has not asked for longest. */
+static struct way *way_of(const struct binding *binding, const struct sockaddr_storage *to) {
+	uint32_t hash = (uint32_t)binding->id;
+	for (socklen_t i = sizeof to->ss_family; i < address_size(to); i++)
+		hash = (hash ^ ((const unsigned char *)to)[i]) * 2654435761u;
+	struct way *set = ways[(hash >> 16) % WAY_SETS], *oldest = set;
+	for (unsigned int i = 0; i < WAYS; i++) {
+		if (set[i].socket == binding->id && same_endpoint(&set[i].to, to)) return &set[i];
+		if (set[i].until < oldest->until) oldest = &set[i];
+	}
+	return oldest;
+}
+
 /* The same of each packet, by what this thread has asked lately. */
 static bool may_leave(const struct underlay *underlay, const struct binding *binding, const struct sockaddr_storage *to) {
-	unsigned int hash = (unsigned int)binding->id;
-	for (socklen_t i = sizeof to->ss_family; i < address_size(to); i++) hash = hash * 31 + ((const unsigned char *)to)[i];
-	struct way *way = &ways[hash % WAYS];
+	struct way *way = way_of(binding, to);
 	int64_t now = clock_ms();
 	if (way->socket == binding->id && way->until > now && same_endpoint(&way->to, to)) return way->open;
 	int routes = route_open();
@@ -379,6 +391,22 @@ static bool has_choice(const struct underlay *underlay, const struct binding *th
 	return false;
 }
 
+bool underlay_has_choice(struct underlay *underlay, int64_t id) {
+	pthread_rwlock_rdlock(&underlay->lock);
+	const struct binding *binding = find(underlay, id);
+	bool choice = binding && has_choice(underlay, binding);
+	pthread_rwlock_unlock(&underlay->lock);
+	return choice;
+}
+
+/* With the lock held: the first socket on a device, of a family; 0 where there is none. */
+static int64_t socket_on(const struct underlay *underlay, unsigned int device, int family) {
+	for (size_t i = 0; device && i < underlay->count; i++)
+		if (underlay->bindings[i].index == device && underlay->bindings[i].address.ss_family == family)
+			return underlay->bindings[i].id;
+	return 0;
+}
+
 int64_t underlay_better(struct underlay *underlay, int64_t id, const struct sockaddr_storage *to) {
 	int64_t better = 0;
 	int routes = route_open();
@@ -388,9 +416,9 @@ int64_t underlay_better(struct underlay *underlay, int64_t id, const struct sock
 		struct sockaddr_storage any = {.ss_family = to->ss_family};
 		set_port(&any, underlay->port);
 		unsigned int device = route_device(routes, &any, to);
-		for (size_t i = 0; device && now->index != device && i < underlay->count && !better; i++)
-			if (underlay->bindings[i].index == device && underlay->bindings[i].address.ss_family == to->ss_family)
-				better = underlay->bindings[i].id;
+		/* In a full tunnel it leads into the tunnel, but for what has an address of the underlay. */
+		if (!socket_on(underlay, device, to->ss_family)) device = route_device(routes, &now->address, to);
+		if (device != now->index) better = socket_on(underlay, device, to->ss_family);
 	}
 	pthread_rwlock_unlock(&underlay->lock);
 	if (routes >= 0) close(routes);

@@ -41,8 +41,11 @@ bool underlay_rebind(struct underlay *underlay, const struct settings *settings,
 size_t underlay_addresses(struct underlay *underlay, struct sockaddr_storage *addresses, size_t most);
 /* Whether a socket with this number is open. */
 bool underlay_has(struct underlay *underlay, int64_t id);
+/* Whether there are sockets of its family on other devices than that of the one with this number. */
+bool underlay_has_choice(struct underlay *underlay, int64_t id);
 /* The socket on the device by which the router's own route leads to an address, for UDP from the port of these sockets,
- * where the one with this number is on another device; 0 otherwise. */
+ * where the one with this number is on another device; 0 otherwise. Where that route leads by a device without sockets, the
+ * route of what comes from the address of this socket counts. */
 int64_t underlay_better(struct underlay *underlay, int64_t id, const struct sockaddr_storage *to);
 /* How many messages of several packets the kernel has refused; their packets went one by one. */
 uint64_t underlay_refused(const struct underlay *underlay);

@@ -75,6 +75,26 @@ static void another_address_makes_the_doubt_come_sooner(void) {
 	}
 }
 
+/* Its answers come by another path, as after a failover at the other end; or they always do. */
+static void a_path_that_another_overtakes_is_asked_once_a_second(void) {
+	struct watch watch = {.node = 1};
+	struct preferred_path path = {.found = true, .sent = START, .received = START, .heard = START + 499};
+	assert(recovery_look(&watch, &path, false, false, START + 500) == 0);
+	path.heard = START + 500;
+	assert(recovery_look(&watch, &path, false, false, START + 500) == RECOVERY_ASK);
+	assert(first(&watch, path, false, START + 550, START + 5000, RECOVERY_RESET) == 1100);
+	struct watch other = {.node = 2};
+	int64_t answered = START;
+	int questions = 0;
+	for (int64_t now = START; now < START + 60000; now += 50) {
+		struct preferred_path oblique = {.found = true, .sent = answered, .received = answered, .heard = now};
+		if (!(recovery_look(&other, &oblique, false, false, now) & RECOVERY_ASK)) continue;
+		answered = now + 40;
+		questions++;
+	}
+	assert(questions == 60 || questions == 59);
+}
+
 static void a_closed_socket_needs_no_question(void) {
 	struct watch watch = {.node = 1};
 	struct preferred_path path = {.found = true, .gone = true, .sent = START, .received = START};
@@ -116,6 +136,7 @@ int main(void) {
 	an_answer_ends_the_doubt();
 	silence_alone_is_no_doubt_where_nothing_was_sent();
 	another_address_makes_the_doubt_come_sooner();
+	a_path_that_another_overtakes_is_asked_once_a_second();
 	a_closed_socket_needs_no_question();
 	a_lost_peer_is_searched_eagerly_and_then_steadily();
 	configured_addresses_are_tried_while_another_serves();
