@@ -55,7 +55,7 @@ def number(name: str, default: int) -> int:
     return int(text)
 
 
-SEED, STEPS = number("WALK_SEED", 1), number("WALK_STEPS", 12)
+SEED, STEPS = number("WALK_SEED", 1), number("WALK_STEPS", 8)
 
 
 @dataclass
