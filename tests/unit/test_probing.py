@@ -20,6 +20,7 @@ from zerotier_multi.pathd.probe.health import FREE_FALLS, HISTORY, Health, Peer
 from zerotier_multi.pathd.probe.spared import Spared
 from zerotier_multi.pathd.probe.trust import Trust
 from zerotier_multi.pathd.probe.prober import COPIES, STALE, Prober, Target
+from zerotier_multi.pathd.probe.width import Width
 from zerotier_multi.states import PathState
 
 I, M = 0.2, 3  # noqa: E741
@@ -621,6 +622,18 @@ def test_a_remote_that_probes_no_more_has_no_backup() -> None:
     assert remote.spared
     remote.works(170.0, 100.0)
     assert not remote.spared
+
+
+def test_a_backup_at_rest_gets_few_large_probes_also_where_they_are_lost() -> None:
+    health = SimpleNamespace(up=True, loss=lambda: 0.0)
+    for rests, most in ((True, 7), (False, 1000)):
+        state = SimpleNamespace(health=health, drained=False, width=Width(1394), rests=rests, large_at=-1e9)
+        sent = 0
+        for moment in range(0, 3600, 4):
+            for due, _size in Prober._due_large([state], float(moment)):
+                due.width.sent(float(moment))
+                sent += 1
+        assert 5 <= sent <= most and rests == (sent < 100)
 
 
 def test_a_backup_is_probed_rarely_while_another_path_works(monkeypatch: pytest.MonkeyPatch) -> None:
