@@ -212,7 +212,7 @@ def warnings(bundle: Bundle, facts: BoxFacts) -> list[str]:
     """What a user should know although the commit is good."""
     topology = facts.topology
     numbers = instance_numbers(bundle, topology)
-    found = uplinks.warnings(bundle, numbers, facts.devices) + mirror.warnings(bundle, facts.devices)
+    found = [*uplinks.warnings(bundle, numbers, facts.devices), *mirror.warnings(bundle, facts.devices)]
     found += bridges.warnings(bundle, numbers, facts.devices)
     found += [f"{bundle.path} {text}" for text in _of_settings(bundle, numbers, facts)]
     found += [f"{bundle.path} {text}" for text in networks.warnings(bundle, numbers)]

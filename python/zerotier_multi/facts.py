@@ -38,19 +38,20 @@ def read_facts(bundle: Bundle, topology: Topology, others: Mapping[str, Bundle |
     faults = {key: fault for key, home in homes.items() if (fault := home_fault(home))}
     usable = {k: home for (name, k), home in homes.items() if (name, k) not in faults}
     engines = box.find_engines()
+    vrfs = _vrfs()
     return BoxFacts(
         topology=topology,
         isolated=box.isolated_cpus(),
         engines=engines,
         has_tun=box.has_tun(),
-        vrfs=_vrfs(),
+        vrfs=frozenset(vrfs),
         taken_ports=_taken_ports(bundle, numbers),
         foreign_nexthops=_foreign_nexthops(),
         foreign_devices=_foreign_devices(bundle, numbers),
         home_faults=faults,
         write_faults={k: fault for k, home in usable.items() if (fault := write_fault(home))},
         devices=device_addresses(),
-        vrf_of=_vrf_of(),
+        vrf_of={device: vrf for vrf, inside in vrfs.items() for device in inside},
         planet=planet,
         planet_fault=planet_fault,
         moons={given: data for given, (data, fault) in moons.items() if not fault},
@@ -174,18 +175,16 @@ def _taken_ports(bundle: Bundle, numbers: Iterable[int]) -> dict[int, str]:
     return {port: who for port, who in taken.items() if port not in ours}
 
 
-def _vrfs() -> frozenset[str]:
-    """VRF devices; asked by netlink, because not every kernel says in sysfs what they are."""
-    with Rtnl() as rtnl:
-        return frozenset(name for name, link in rtnl.links().items() if link.kind == "vrf")
-
-
-def _vrf_of() -> dict[str, str]:
-    """Devices that are in a VRF, with its name."""
+def _vrfs() -> dict[str, list[str]]:
+    """VRFs with the devices that are in them; asked by netlink, because not every kernel says in sysfs what they are."""
     with Rtnl() as rtnl:
         links = {link.index: link for link in rtnl.links().values()}
-    domains = {link.name: routing_domain(link.index, links) for link in links.values()}
-    return {device: vrf for device, vrf in domains.items() if vrf is not None and vrf != device}
+    found: dict[str, list[str]] = {link.name: [] for link in links.values() if link.kind == "vrf"}
+    for link in links.values():
+        vrf = routing_domain(link.index, links)
+        if vrf in found and vrf != link.name:
+            found[vrf].append(link.name)
+    return found
 
 
 def _foreign_nexthops() -> tuple[int, ...]:

@@ -112,8 +112,9 @@ def _why_not(address: IPAddress, owners: Sequence[str], vrf_of: Mapping[str, str
     return None
 
 
-def _astray(bundle: Bundle, numbers: Sequence[int], devices: Mapping[str, Sequence[str]]) -> Iterable[str]:
-    """Endpoints to which the bundle's own routes lead an instance whose socket is bound to no device.
+def warnings(bundle: Bundle, numbers: Sequence[int], devices: Mapping[str, Sequence[str]]) -> Iterable[str]:
+    """What a user should know although the commit is good: endpoints to which the bundle's own routes lead an instance whose
+    socket is bound to no device. (Of an uplink that is not there yet zerotier-pathd tells.)
 
     A full tunnel leaves such sockets the default route of the underlay (pathd/routing/full_tunnel).
     """
@@ -132,8 +133,3 @@ def _astray(bundle: Bundle, numbers: Sequence[int], devices: Mapping[str, Sequen
                         f"and what instance {k} sends from listen-address {address} follows the routes; delete the prefix, "
                         "or add a longer route to the endpoint by an uplink"
                     )
-
-
-def warnings(bundle: Bundle, numbers: Sequence[int], devices: Mapping[str, Sequence[str]]) -> list[str]:
-    """What a user should know although the commit is good. Of an uplink that is not there yet zerotier-pathd tells."""
-    return list(_astray(bundle, numbers, devices))

@@ -522,7 +522,11 @@ def test_the_devices_of_a_vrf_are_known_with_it(monkeypatch: pytest.MonkeyPatch)
             return {link.name: link for link in found}
 
     monkeypatch.setattr(box_facts, "Rtnl", Kernel)
-    assert box_facts._vrf_of() == {"dum0": "red", "br0": "red", "eth0": "red"}
+    assert {device: vrf for vrf, inside in box_facts._vrfs().items() for device in inside} == {
+        "dum0": "red",
+        "br0": "red",
+        "eth0": "red",
+    }
 
 
 def test_the_port_of_an_instance_that_is_just_being_restarted_is_not_another_programs(monkeypatch: pytest.MonkeyPatch) -> None:

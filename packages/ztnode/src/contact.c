@@ -61,7 +61,7 @@ struct known {
 
 /* A path that works, or is about to, over the uplink that the routes prefer. */
 struct kept {
-	uint64_t node;
+	uint64_t node; /* first: by_node */
 	int64_t socket;
 	struct sockaddr_storage address;
 	bool silent;
@@ -167,14 +167,9 @@ bool contact_keeps(struct contact *contact, uint64_t peer, int64_t socket, const
 	bool keeps = false;
 	if (!contact->kept_count) return false;
 	pthread_mutex_lock(&contact->lock);
-	size_t first = 0, count = contact->kept_count, end = count;
-	while (first < end) {
-		size_t middle = (first + end) / 2;
-		if (contact->kept[middle].node < peer) first = middle + 1;
-		else end = middle;
-	}
-	if (first < count && contact->kept[first].node == peer) {
-		const struct kept *kept = &contact->kept[first];
+	size_t count = contact->kept_count; /* it may be none by now */
+	const struct kept *kept = count ? bsearch(&peer, contact->kept, count, sizeof *kept, by_node) : NULL;
+	if (kept) {
 		keeps = kept->socket != socket && same_address(&kept->address, address);
 		*silent = kept->silent;
 	}

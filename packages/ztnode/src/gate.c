@@ -40,7 +40,7 @@ struct guest {
 	bool proven; /* a new HELLO of a remote came from there */
 };
 struct remote {
-	uint64_t node, newest; /* time in its newest HELLO, by its own clock */
+	uint64_t node, newest; /* the node first, by_node; time in its newest HELLO, by its own clock */
 	size_t index;          /* in the list that was given */
 	struct bucket moves;   /* addresses that it may prove to be its own */
 	int64_t filled;
@@ -80,11 +80,6 @@ struct gate *gate_new(uint64_t self, uint64_t seed) {
 	gate->seed = seed | 1;
 	set_limits(gate, open_limits);
 	return gate;
-}
-
-static int by_node(const void *a, const void *b) {
-	const struct remote *one = a, *other = b;
-	return one->node < other->node ? -1 : one->node > other->node;
 }
 
 bool gate_close(struct gate *gate, const uint64_t *remotes, size_t count, gate_authentic *authentic, void *context) {

@@ -44,14 +44,7 @@ static size_t known_count;
 static atomic_size_t meeting_count; /* read without the lock, too: whether there are any */
 static _Atomic(void *) core_switch;
 
-/* Both lists are of things that begin with a node's address. */
-static int compare(const void *one, const void *other) {
-	uint64_t a, b;
-	memcpy(&a, one, sizeof a), memcpy(&b, other, sizeof b);
-	return (a > b) - (a < b);
-}
-
-static bool is_known(uint64_t node) { return known_count && bsearch(&node, known, known_count, sizeof node, compare); }
+static bool is_known(uint64_t node) { return known_count && bsearch(&node, known, known_count, sizeof node, by_node); }
 
 static bool note(struct meeting meeting) {
 	pthread_mutex_lock(&lock);
@@ -184,7 +177,7 @@ static void introduce(const struct core_peer *one, const struct core_peer *other
 }
 
 static const struct core_peer *find(const struct core_peers *peers, uint64_t node) {
-	return bsearch(&node, peers->peers, peers->count, sizeof *peers->peers, compare);
+	return bsearch(&node, peers->peers, peers->count, sizeof *peers->peers, by_node);
 }
 
 void introduce_look(const struct core_peers *peers, uint64_t self, int64_t now) {

@@ -244,3 +244,9 @@ bool prefix_contains(const struct prefix *prefix, const struct sockaddr_storage 
 	if (memcmp(bytes, prefix->bytes, whole) != 0) return false;
 	return rest == 0 || ((bytes[whole] ^ prefix->bytes[whole]) & (0xff00 >> rest) & 0xff) == 0;
 }
+
+int by_node(const void *one, const void *other) {
+	uint64_t a, b;
+	memcpy(&a, one, sizeof a), memcpy(&b, other, sizeof b);
+	return (a > b) - (a < b);
+}

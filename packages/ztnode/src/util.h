@@ -53,6 +53,9 @@ uint16_t address_port(const struct sockaddr_storage *address);
 bool same_address(const struct sockaddr_storage *a, const struct sockaddr_storage *b); /* port left out */
 bool same_endpoint(const struct sockaddr_storage *a, const struct sockaddr_storage *b);
 
+/* Order of things that begin with the address of a node, for qsort and bsearch. */
+int by_node(const void *one, const void *other);
+
 /* An address prefix such as 10.14.0.0/28. */
 struct prefix {
 	int family;

@@ -217,10 +217,10 @@ class Daemon:
         now = self._look.at
         if kept_out is not None and self._members.kept_out(plans, have).keys() != kept_out.keys():
             self._loop.call_soon(self.reconcile)  # where instances stand became known after that was done
-        self._keeper.revive(have, self._carrying(), now)
+        carrying = self._carrying()
+        self._keeper.revive(have, carrying, now)
         underlay = recovery.underlay(have.links, have.local)
-        well = {path for path, state in self._look.states.items() if state == PathState.NARROW or state.works}
-        silent = self._look.states.keys() - well - self._decision.up
+        silent = {path for path, state in self._look.states.items() if state != PathState.NARROW} - carrying
         self._endpoints.look(silent, underlay, now)
         self._next_look.set(self._due())
         self._recover(now)

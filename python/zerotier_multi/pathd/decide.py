@@ -127,13 +127,13 @@ def unusable(
     """Paths that shall carry nothing even though their devices are there.
 
     A backup serves while the kernel would take no other one to the same remote, and one that is narrow while it would take
-    none on which full packets arrive. ``backups`` are those besides the plans' own.
+    none on which full packets arrive.
     """
     out = set()
     for plan in plans:
         ranks = {
             path: rank for path in plan.paths if path.device not in drains
-            if (rank := _rank(plan, path, verdicts.get(path.nexthop_id), backups)) is not None
+            if (rank := _rank(plan, verdicts.get(path.nexthop_id), path.nexthop_id in backups)) is not None
         }  # fmt: skip
         best: dict[tuple[str, int], int] = {}
         for path, rank in ranks.items():
@@ -144,14 +144,18 @@ def unusable(
     return frozenset(out)
 
 
-def _rank(plan: Plan, path: PathPlan, verdict: PathState | None, backups: Collection[int]) -> int | None:
+def _rank(plan: Plan, verdict: PathState | None, backup: bool) -> int | None:
     """How good a path is, 0 the best; None for one that does not work. Only the best ones to a remote are used."""
-    backup = path.backup or path.nexthop_id in backups
     if not plan.health.enabled or verdict == PathState.UP:
         return 1 if backup else 0
     if verdict == PathState.NARROW:
         return 3 if backup else 2
     return None
+
+
+def _backups(plans: Sequence[Plan], told: Collection[int]) -> frozenset[int]:
+    """Paths that are backups, by the plans or as remotes have told."""
+    return frozenset(told) | {path.nexthop_id for plan in plans for path in plan.paths if path.backup}
 
 
 def _all_backups(plans: Sequence[Plan], backups: Collection[int]) -> Iterator[str]:
@@ -164,7 +168,7 @@ def _all_backups(plans: Sequence[Plan], backups: Collection[int]) -> Iterator[st
 def decide(seen: Inputs) -> Decision:
     """What shall be, and what is to be done now."""
     plans, have = seen.plans, seen.have
-    backups = {path.nexthop_id for plan in plans for path in plan.paths if path.backup} | set(seen.backups)
+    backups = _backups(plans, seen.backups)
     out = unusable(plans, seen.verdicts, seen.drains, have, seen.refused, backups)
     rp_filter = seen.rp_filters.get("all") or "0"
     want = desired_state(
@@ -208,7 +212,7 @@ def path_states(
     backups: Collection[int] = (),
 ) -> dict[int, PathState]:
     """The state of every path. ``up`` are those that are in a group and work, ``blocked`` those that get no packets."""
-    out = unusable(plans, verdicts, drains, have, backups=backups)
+    out = unusable(plans, verdicts, drains, have, backups=_backups(plans, backups))
 
     def state(plan: Plan, entry: PathPlan) -> PathState:
         path, device = entry.nexthop_id, entry.device

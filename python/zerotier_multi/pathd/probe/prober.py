@@ -271,12 +271,11 @@ class Prober:
         state = self._states.get(path)
         return bool(state and state.is_backup)
 
-    def _rest(self, now: float) -> None:
+    def _rest(self, verdicts: Mapping[int, _Verdict], now: float) -> None:
         """Probe backups rarely while another path to their remote works, and as all others while none does or they are in use."""
         served = {
-            state.group for state in self._states.values()
-            if not state.is_backup and not state.drained and not state.refused
-            and state.health.up and not state.width.narrow and state.refusals.until <= now
+            state.group for path, state in self._states.items()
+            if (said := verdicts[path]).up and not (said.held or said.refused or said.backup or state.width.narrow or state.drained)
         }  # fmt: skip
         for state in self._states.values():
             own = state.target.interval
@@ -417,7 +416,6 @@ class Prober:
             was, state.refused = state.refused, self._refused(state, now)
             if state.refused and not was:
                 state.refusals.fell(now)
-        self._rest(now)
         verdicts = {
             path: _Verdict(
                 state.health.up,
@@ -429,6 +427,7 @@ class Prober:
             )
             for path, state in self._states.items()
         }
+        self._rest(verdicts, now)
         if verdicts != self._verdicts:
             self._verdicts = verdicts
             self._changed()
